@@ -1,0 +1,1 @@
+"""Adapters that run peer solvers as published, without editing their installed files."""

@@ -1,0 +1,30 @@
+"""pwcf: how robust is a classifier really? Penalty-SQP with constraint folding, batched in PyTorch."""
+
+from pwcf import testproblems
+from pwcf.problems import Constraint, eq, ineq
+from pwcf.solvers import (
+    Evidence,
+    Restarts,
+    Solution,
+    SolverState,
+    Status,
+    Trajectory,
+    minimize,
+    noisy_starts,
+)
+
+__version__ = "0.1.0"
+__all__ = [
+    "Constraint",
+    "Evidence",
+    "Restarts",
+    "Solution",
+    "SolverState",
+    "Status",
+    "Trajectory",
+    "eq",
+    "ineq",
+    "minimize",
+    "noisy_starts",
+    "testproblems",
+]

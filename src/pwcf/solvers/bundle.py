@@ -1,0 +1,195 @@
+"""Cuts: the linear models of f and of every constraint at the points a row has visited.
+
+They serve twice. The *bundle step* minimises the penalty function of the piecewise linear models plus
+1/2 d'H^-1 d: it sees all faces of a kink at once where a quasi-Newton direction sees one. The *gap*
+bounds from below what any feasible point within reach can attain: for convex problems it is a
+bound for every choice of multipliers, so an inexact QP cannot make it false.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pwcf.solvers.bounds import Bounds
+from pwcf.solvers.dual_qp import solve_group_qp
+from pwcf.solvers.rowwise import bmm, dot, matvec, norm, weighted
+
+
+@dataclass
+class Cuts:
+    """A store of l cuts per row. A cut is the gradients and values of f and all c at one point."""
+
+    gradients: Tensor
+    """(B, l, 1+p, n)"""
+    offsets: Tensor
+    """(B, l, 1+p) value of the linear model at the row's reference point, float64."""
+    stamp: Tensor
+    """(B, l) when the cut was made or last mattered, -1 if the place is empty."""
+    home: Tensor
+    """(B,) the place of the cut made at the current point: never given up."""
+
+    @classmethod
+    def empty(cls, b: int, size: int, columns: int, n: int, like: Tensor) -> Cuts:
+        return cls(
+            torch.zeros(b, size, columns, n, dtype=like.dtype, device=like.device),
+            torch.zeros(b, size, columns, dtype=torch.float64, device=like.device),
+            torch.full((b, size), -1, dtype=torch.int64, device=like.device),
+            torch.zeros(b, dtype=torch.int64, device=like.device),
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"gradients": self.gradients, "offsets": self.offsets, "stamp": self.stamp, "home": self.home}
+
+    def insert(self, rows: Tensor, step: Tensor, values: Tensor, gradients: Tensor, clock: Tensor) -> Tensor:
+        """Store the cut of a point at ``step`` (r, n) from the reference; returns its place (r,)."""
+        stamp = self.stamp[rows].scatter(1, self.home[rows].unsqueeze(1), torch.iinfo(torch.int64).max)
+        first = self.stamp[rows].amax(1) < 0
+        place = torch.where(first, torch.zeros_like(clock), stamp.argmin(1))
+        self.gradients[rows, place] = gradients
+        self.offsets[rows, place] = values - dot(gradients, step.unsqueeze(1)).double()
+        self.stamp[rows, place] = clock
+        return place
+
+
+class Model(NamedTuple):
+    """The K most relevant cut columns of each row, scaled: heights at x, gradients, what they belong to."""
+
+    heights: Tensor
+    """(r, K) linear model at x minus f(x) for f columns (<= 0), linear model of c for constraints."""
+    V: Tensor
+    """(r, K, n)"""
+    owner: Tensor
+    """(r, K) 0: f, i: constraint i, -1: empty."""
+    source: Tensor
+    """(r, K) place in the store the column came from."""
+    sign: Tensor
+    """(r, K) -1 for the mirrored columns of an equality."""
+
+
+def model(
+    cuts: Cuts, rows: Tensor, step: Tensor, values: Tensor, scales: Tensor, equality: Tensor, limit: int
+) -> Model:
+    """Linear models at x = reference + step. About ``limit`` columns are kept, the most active first."""
+    stored = cuts.gradients if rows.numel() == cuts.gradients.shape[0] else cuts.gradients[rows]
+    r, size, columns, n = stored.shape
+    lines = cuts.offsets[rows] + matvec(stored.reshape(r, size * columns, n), step).reshape(r, size, columns).double()
+    # A convex function lies above its cuts. Where one lies above the function the problem is not convex
+    # there: reflect it, so that it counts as an error and never as knowledge.
+    heights = values.unsqueeze(1) - (values.unsqueeze(1) - lines).abs()
+    heights[..., 0] -= values[:, :1]
+    heights = heights * scales.unsqueeze(1)
+    mirrored = equality.nonzero().squeeze(-1) + 1
+    column = torch.cat([torch.arange(columns, device=rows.device), mirrored])
+    sign = torch.ones(column.numel(), dtype=torch.float64, device=rows.device)
+    sign[columns:] = -1
+    if mirrored.numel():
+        reflected = values.unsqueeze(1) + (values.unsqueeze(1) - lines).abs()
+        heights = torch.cat([heights, -(reflected * scales.unsqueeze(1))[..., mirrored]], -1)
+    score = heights.clone()
+    score[..., 0].scatter_(1, cuts.home[rows].unsqueeze(1), torch.inf)
+    score = torch.where((cuts.stamp[rows] >= 0).unsqueeze(-1), score, -torch.inf)
+    # Every function has a quota of its own: where one is flat its cuts all lie close to it and would crowd
+    # out the others'. Then the most relevant columns come first.
+    kinds = column.numel()
+    shares = [limit] if kinds == 1 else [(limit + 1) // 2] + (kinds - 1) * [max(1, limit // 2 // (kinds - 1))]
+    tops, picks = [], []
+    for kind, share in enumerate(shares):
+        top, place = score[..., kind].topk(min(share, size), dim=1)
+        tops.append(top)
+        picks.append(place * kinds + kind)
+    top, order = torch.cat(tops, 1).sort(dim=1, descending=True, stable=True)
+    pick = torch.cat(picks, 1).gather(1, order)
+    if kinds - 1 > limit:
+        top, pick = top[:, : 2 * limit], pick[:, : 2 * limit]
+    source = pick // kinds
+    which = column[pick % kinds]
+    owner = torch.where(top > -torch.inf, which, torch.full_like(which, -1))
+    signs = sign[pick % kinds]
+    weight = torch.where(owner >= 0, signs * scales.gather(1, which), torch.zeros_like(signs))
+    V = stored.reshape(r, size * columns, n).gather(1, (source * columns + which).unsqueeze(-1).expand(-1, -1, n))
+    V = V * weight.to(V.dtype).unsqueeze(-1)
+    return Model(heights.flatten(1).gather(1, pick), V, owner, source, signs)
+
+
+class BundleStep(NamedTuple):
+    """Solution of the bundle subproblem."""
+
+    weights: Tensor
+    """(r, K) multipliers of the columns."""
+    promise: Tensor
+    """(r,) change of the penalty function in the model, <= 0."""
+    multipliers: Tensor
+    """(r, p) net multiplier of each constraint."""
+    violation_ahead: Tensor
+    """(r,) violation that the model expects after the step."""
+
+
+def bundle_step(m: Model, gram: Tensor, mu: Tensor, violation: Tensor, p: int) -> BundleStep:
+    """min_d mu max_j(f model) + sum_i max(0, max_j c_i model) + 1/2 d'H^-1 d  through its dual.
+
+    ``gram`` is V H V'. The f columns share the mass mu, each constraint's columns at most 1.
+    """
+    owner, heights = m.owner, m.heights
+    objective = (owner == 0).double()
+    groups = _groups(owner, p)
+    cost = torch.where(owner >= 0, -heights, torch.ones_like(heights))
+    caps = torch.ones(groups.shape[:2], dtype=gram.dtype, device=gram.device)
+    z = solve_group_qp(gram, cost, groups, caps, objective, mu)
+    z = torch.where(owner >= 0, z, torch.zeros_like(z))
+    ahead = heights - matvec(gram, z)
+    low = torch.full_like(ahead, -torch.inf)
+    model_f = torch.where(owner == 0, ahead, low).amax(1)
+    model_c = torch.where(groups > 0, ahead.unsqueeze(1), low.unsqueeze(1)).amax(-1).clamp(min=0).sum(-1)
+    multipliers = matvec(groups * m.sign.unsqueeze(1), z)
+    return BundleStep(z, mu * model_f + model_c - violation, multipliers, model_c)
+
+
+def gap(
+    m: Model, p: int, x: Tensor, bounds: Bounds, reach: Tensor, target: Tensor, largest: Tensor
+) -> tuple[Tensor, Tensor]:
+    """A bound on f(x) - min f over feasible points within ``reach`` of x, in the scale of the columns.
+
+    For any s in the simplex and k >= 0:  f(y) >= f(x) + s'height_f + k'height_c + (V'z)'(y - x)  at every
+    feasible y of a convex problem. The multipliers are found by a QP whose weight on |V'z|^2 suits a
+    bound of about ``target``, with each constraint's at most ``largest``; then the bound is computed for
+    them exactly, bounds of the box included. Also returns V'z.
+    """
+    heights, V, owner = m.heights, m.V, m.owner
+    best, best_q = torch.full_like(reach, torch.inf), torch.zeros_like(x)
+    objective = (owner == 0).double()
+    groups = _groups(owner, p)
+    caps = largest.unsqueeze(-1).expand(groups.shape[:2])
+    cost = torch.where(owner >= 0, -heights, torch.ones_like(heights) * target.unsqueeze(-1))
+    aggregate = weighted(objective / objective.sum(1, keepdim=True).clamp(min=1), V)
+    # Which entries a bound holds depends on the aggregate gradient: a second round with the better guess.
+    for _ in range(2 if bounds.present else 1):
+        free = bounds.free(x, aggregate)
+        masked = V if free is None else V * free.unsqueeze(1)
+        gram = bmm(masked, masked.mT).double() * (reach**2 / target)[:, None, None]
+        z = solve_group_qp(gram, cost, groups, caps, objective, torch.ones_like(reach))
+        z = torch.where(owner >= 0, z, torch.zeros_like(z))
+        # The bound holds only if the multipliers of f sum to one exactly.
+        share = torch.where(owner == 0, z, torch.zeros_like(z)).sum(1, keepdim=True)
+        z = torch.where(owner == 0, z / share, z)
+        aggregate = weighted(z, V)
+        bound = slope_bound(aggregate, x, bounds, reach) - dot(z, heights)
+        best_q = torch.where((bound < best).unsqueeze(-1), aggregate, best_q)
+        best = torch.minimum(best, bound)
+    return best, best_q
+
+
+def slope_bound(q: Tensor, x: Tensor, bounds: Bounds, reach: Tensor) -> Tensor:
+    """max of -q'(y - x) over the points y of the box within ``reach`` of x, or a little more."""
+    held = bounds.free(x, q)
+    slope = reach * norm(q if held is None else q * held).double()
+    return torch.minimum(slope, bounds.largest_decrease(x, q).double()) if bounds.present else slope
+
+
+def _groups(owner: Tensor, p: int) -> Tensor:
+    """(r, p, K) 0/1: which columns belong to which constraint."""
+    numbers = torch.arange(1, p + 1, device=owner.device)
+    return (owner.unsqueeze(1) == numbers[:, None]).double()

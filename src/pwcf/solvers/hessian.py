@@ -1,0 +1,208 @@
+"""Inverse Hessian approximations of many rows at once: full BFGS and limited-memory BFGS.
+
+Both keep one approximation H_k per row and offer the same: ``metric`` (the Gram matrix V'HV of a few
+vectors per row, and H times any combination of them) and ``update`` with a new pair (s, y).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from pwcf.solvers.rowwise import bmm, dot, weighted
+
+# A pair is used only if s'y > CURVATURE |s| |y|: weak Wolfe makes s'y positive in exact arithmetic,
+# projection onto bounds does not, and a tiny s'y would blow H up.
+CURVATURE = 1e-10
+
+
+class Metric(NamedTuple):
+    """What a direction needs of H for the vectors V (r, k, n) of each row."""
+
+    gram: Tensor
+    """V'HV, (r, k, k) in float64: all that the dual QPs need, for any penalty parameter."""
+    combine: Callable[[Tensor], Tensor]
+    """weights (r, k) -> H (sum_k weights_k V_k), (r, n)."""
+
+
+class InverseHessian(Protocol):
+    """One positive definite matrix per row."""
+
+    def metric(self, rows: Tensor, V: Tensor) -> Metric: ...
+    def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None: ...
+    def tensors(self) -> dict[str, Tensor]: ...
+
+
+def make_hessian(kind: str, b: int, n: int, memory: int, like: Tensor) -> InverseHessian:
+    """``kind`` is "bfgs" (n x n per row) or "lbfgs" (``memory`` pairs per row)."""
+    if kind == "bfgs":
+        return FullBFGS(
+            torch.eye(n, dtype=like.dtype, device=like.device).repeat(b, 1, 1),
+            torch.zeros(b, dtype=torch.bool, device=like.device),
+        )
+    return LimitedBFGS.empty(b, n, memory, like)
+
+
+class FullBFGS:
+    """H stored densely. Superior on nonsmooth problems (Lewis and Overton), O(n^2) per row."""
+
+    def __init__(self, H: Tensor, started: Tensor) -> None:
+        self.H, self.started = H, started
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"H": self.H, "started": self.started}
+
+    def metric(self, rows: Tensor, V: Tensor) -> Metric:
+        H = self.H if rows.numel() == self.H.shape[0] else self.H[rows]
+        HV = bmm(V, H)  # H is symmetric: (H V')' = V H
+        return Metric(bmm(V, HV.mT).double(), lambda weights: weighted(weights, HV))
+
+    def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None:
+        sy, ss, yy = dot(s, y), dot(s, s), dot(y, y)
+        good = sy > CURVATURE * (ss * yy).sqrt()
+        rows, s, y, sy, yy = rows[good], s[good], y[good], sy[good], yy[good]
+        if rows.numel() == 0:
+            return
+        H = self.H[rows]
+        # First pair: scale the identity to the observed curvature.
+        first = ~self.started[rows]
+        H = torch.where(first[:, None, None], H * (sy / yy)[:, None, None], H)
+        Hy = bmm(H, y.unsqueeze(-1)).squeeze(-1)
+        rho = 1 / sy
+        a = (rho * (1 + rho * dot(y, Hy)))[:, None, None]
+        cross = (rho[:, None] * Hy).unsqueeze(-1) * s.unsqueeze(1)
+        H = H + a * (s.unsqueeze(-1) * s.unsqueeze(1)) - cross - cross.mT
+        self.H[rows] = H
+        self.started[rows] = True
+
+
+class LimitedBFGS:
+    """The last m pairs in compact form: two passes over the pairs per product, small matrices between.
+
+    H = gamma I + [S gamma Y] M [S gamma Y]' with M built from R = triu(S'Y), D = diag(S'Y) and Y'Y
+    (Byrd, Nocedal, Schnabel 1994). Pairs sit in a ring; the small matrices are put in order of age.
+    """
+
+    def __init__(self, pairs: Tensor, SY: Tensor, YY: Tensor, count: Tensor, gamma: Tensor) -> None:
+        self.pairs, self.SY, self.YY, self.count, self.gamma = pairs, SY, YY, count, gamma
+
+    @classmethod
+    def empty(cls, b: int, n: int, memory: int, like: Tensor) -> LimitedBFGS:
+        def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
+            return torch.zeros(*shape, dtype=dtype, device=like.device)
+
+        return cls(
+            zeros(b, 2 * memory, n, dtype=like.dtype),
+            zeros(b, memory, memory, dtype=torch.float64),
+            zeros(b, memory, memory, dtype=torch.float64),
+            zeros(b, dtype=torch.int64),
+            torch.ones(b, dtype=torch.float64, device=like.device),
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"pairs": self.pairs, "SY": self.SY, "YY": self.YY, "count": self.count, "gamma": self.gamma}
+
+    @property
+    def memory(self) -> int:
+        return self.SY.shape[1]
+
+    def _inner(self, rows: Tensor, V: Tensor) -> Tensor:
+        """[S; Y] V' as (r, 2m, k). Gathering rows copies all pairs, so many rows are done in place."""
+        b = self.pairs.shape[0]
+        if rows.numel() == b:
+            return bmm(self.pairs, V.mT).double()
+        if 3 * rows.numel() > b:
+            wide = V.new_zeros(b, *V.shape[1:])
+            wide[rows] = V
+            return bmm(self.pairs, wide.mT)[rows].double()
+        return bmm(self.pairs[rows], V.mT).double()
+
+    def _outer(self, rows: Tensor, coefficients: Tensor) -> Tensor:
+        """coefficients (r, k, 2m) times the pairs: (r, k, n)."""
+        b = self.pairs.shape[0]
+        coefficients = coefficients.to(self.pairs.dtype)
+        if rows.numel() == b:
+            return bmm(coefficients, self.pairs)
+        if 3 * rows.numel() > b:
+            wide = coefficients.new_zeros(b, *coefficients.shape[1:])
+            wide[rows] = coefficients
+            return bmm(wide, self.pairs)[rows]
+        return bmm(coefficients, self.pairs[rows])
+
+    def metric(self, rows: Tensor, V: Tensor) -> Metric:
+        """One pass over the pairs for the Gram matrix, a second one for the combined vector."""
+        inner = self._inner(rows, V)
+        middle = self._middle(rows, inner)
+        gamma = self.gamma[rows]
+        gram = gamma[:, None, None] * bmm(V, V.mT).double() + bmm(middle.mT, inner)
+
+        def combine(weights: Tensor) -> Tensor:
+            plain = gamma.to(V.dtype).unsqueeze(-1) * weighted(weights, V)
+            coefficients = bmm(middle, weights.double().unsqueeze(-1)).mT
+            return plain + self._outer(rows, coefficients).squeeze(1)
+
+        return Metric(gram, combine)
+
+    def _middle(self, rows: Tensor, inner: Tensor) -> Tensor:
+        """The compact form's middle matrix times ``inner`` (r, 2m, k), already weighted by gamma."""
+        m = self.memory
+        gamma = self.gamma[rows][:, None, None]
+        order, filled = self._age_order(rows)
+        SY = _permute(self.SY[rows], order)
+        YY = _permute(self.YY[rows], order)
+        pair = filled.unsqueeze(-1) & filled.unsqueeze(1)
+        eye = torch.eye(m, dtype=SY.dtype, device=SY.device)
+        # Empty places: identity in R, so that they pass zeros through.
+        R = torch.where(pair, SY, eye).triu()
+        D = torch.where(filled, SY.diagonal(dim1=1, dim2=2), torch.zeros_like(SY[:, 0]))
+        YY = torch.where(pair, YY, torch.zeros_like(YY))
+        index = order.unsqueeze(-1).expand(-1, -1, inner.shape[-1])
+        a = inner[:, :m].gather(1, index)  # S'V
+        b = inner[:, m:].gather(1, index)  # Y'V
+        u = torch.linalg.solve_triangular(R, a, upper=True)  # R^-1 S'V
+        top = D.unsqueeze(-1) * u + gamma * bmm(YY, u) - gamma * b
+        top = torch.linalg.solve_triangular(R.mT, top, upper=False)
+        result = torch.cat([top, -gamma * u], 1)
+        back = order.argsort(1).unsqueeze(-1).expand(-1, -1, inner.shape[-1])
+        return torch.cat([result[:, :m].gather(1, back), result[:, m:].gather(1, back)], 1)
+
+    def _age_order(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Ring positions from oldest to newest, and which of them are filled."""
+        m = self.memory
+        count = self.count[rows].unsqueeze(-1)
+        place = torch.arange(m, device=count.device).unsqueeze(0)
+        start = torch.where(count > m, count % m, torch.zeros_like(count))
+        return (start + place) % m, place < count.clamp(max=m)
+
+    def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None:
+        sy, ss, yy = dot(s, y).double(), dot(s, s).double(), dot(y, y).double()
+        good = sy > CURVATURE * (ss * yy).sqrt()
+        if not bool(good.all()):
+            rows, s, y, sy, yy = rows[good], s[good], y[good], sy[good], yy[good]
+        if rows.numel() == 0:
+            return
+        m = self.memory
+        place = self.count[rows] % m
+        self.pairs[rows, place] = s
+        self.pairs[rows, m + place] = y
+        inner = self._inner(rows, torch.stack([s, y], 1))
+        self.SY[rows, place] = inner[:, m:, 0]  # s_new' y_j
+        self.SY[rows, :, place] = inner[:, :m, 1]  # s_i' y_new
+        self.YY[rows, place] = inner[:, m:, 1]
+        self.YY[rows, :, place] = inner[:, m:, 1]
+        self.gamma[rows] = sy / yy
+        self.count[rows] += 1
+
+
+def _permute(matrix: Tensor, order: Tensor) -> Tensor:
+    m = matrix.shape[1]
+    matrix = matrix.gather(1, order.unsqueeze(-1).expand(-1, -1, m))
+    return matrix.gather(2, order.unsqueeze(1).expand(-1, m, -1))
+
+
+def hessian_from(tensors: dict[str, Tensor]) -> InverseHessian:
+    """Rebuild an approximation from what its ``tensors`` gave."""
+    return FullBFGS(**tensors) if "H" in tensors else LimitedBFGS(**tensors)

@@ -1,0 +1,38 @@
+"""Batched linear algebra in which a row's result does not depend on the rows beside it.
+
+The batch law (rows solved together equal rows solved alone) is kept to the last bit by using only
+kernels that treat every row alike. ``torch.bmm`` takes another kernel for a batch of one, so a lone
+row is computed as two equal ones; elementwise products followed by a sum are safe as they are.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def bmm(left: Tensor, right: Tensor) -> Tensor:
+    """Batched product "b i k, b k j -> b i j", the same bits for any batch size."""
+    if left.shape[0] == 1:
+        return torch.bmm(left.expand(2, -1, -1), right.expand(2, -1, -1))[:1]
+    return torch.bmm(left, right)
+
+
+def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Batched product "b i k, b k -> b i"."""
+    return bmm(matrix, vector.unsqueeze(-1)).squeeze(-1)
+
+
+def dot(left: Tensor, right: Tensor) -> Tensor:
+    """Inner products over the last axis."""
+    return (left * right).sum(-1)
+
+
+def norm(vector: Tensor) -> Tensor:
+    """Euclidean norm over the last axis; exact zero stays zero."""
+    return (vector * vector).sum(-1).sqrt()
+
+
+def weighted(weights: Tensor, V: Tensor) -> Tensor:
+    """sum_k weights_k V_k: (r, k), (r, k, n) -> (r, n)."""
+    return bmm(weights.to(V.dtype).unsqueeze(1), V).squeeze(1)

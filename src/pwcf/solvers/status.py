@@ -1,0 +1,50 @@
+"""Why a row ended, as a value with a sentence: what happened, and what to try."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Status(Enum):
+    """How one row of a batch ended. ``status.sentence`` says what happened and what to try."""
+
+    CONVERGED = "converged"
+    STALLED = "stalled"
+    INFEASIBLE = "infeasible"
+    MAX_ITERATIONS = "max-iterations"
+    BUDGET = "budget"
+    UNBOUNDED = "unbounded"
+    NONFINITE = "nonfinite"
+
+    @property
+    def sentence(self) -> str:
+        """What happened and what to try."""
+        return _SENTENCES[self]
+
+    @property
+    def ok(self) -> bool:
+        """True only for a row whose evidence supports its answer."""
+        return self is Status.CONVERGED
+
+
+_SENTENCES = {
+    Status.CONVERGED: "Feasible, and the linear models around the point leave no more than tol to gain.",
+    Status.STALLED: (
+        "No further progress, but the evidence does not reach tol; the point may still be good. "
+        "Try other starts, a smoother formulation, native bounds instead of a folded box, or a larger tol."
+    ),
+    Status.INFEASIBLE: (
+        "No point within the feasibility tolerance was found; the least violating one is returned. "
+        "Check that the constraints can be met together, or try other starts."
+    ),
+    Status.MAX_ITERATIONS: "max_iterations was reached first; raise it, or continue from the returned state.",
+    Status.BUDGET: "The evaluation budget was used up first; raise it, or continue from the returned state.",
+    Status.UNBOUNDED: (
+        "The objective fell below any sensible value at feasible points; it seems unbounded below. "
+        "Add bounds or a constraint, or clip the objective."
+    ),
+    Status.NONFINITE: (
+        "The functions gave NaN or inf at the start (or gradients that are not finite); "
+        "start where they are defined."
+    ),
+}

@@ -1,0 +1,110 @@
+"""A test problem with a known optimum, and the registry that finds one by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from pwcf.problems import Constraint
+
+Bounds = tuple[Tensor | float, Tensor | float]
+
+
+@dataclass(frozen=True, eq=False)
+class TestProblem:
+    """minimise objective(x) subject to constraints and bounds; f* = optimum is known.
+
+    objective
+        (b, n) -> (b,), every row on its own, differentiable almost everywhere, any float dtype and device.
+    constraints
+        Made with ``ineq`` (c(x) <= 0) and ``eq`` (h(x) = 0); some are to be folded.
+    bounds
+        (low, high), each a number or an (n,) tensor, or None.
+    optimum
+        The global optimal value; for the non-convex problems the best value known (see ``reference``).
+    convex
+        True if objective and inequality functions are convex and the equality functions affine.
+    minimizer
+        One minimizer (n,), where it is known.
+    start, spread
+        Random starts are drawn uniformly from start +- spread, then clipped to the bounds.
+    """
+
+    __test__ = False
+
+    name: str
+    n: int
+    objective: Callable[[Tensor], Tensor]
+    constraints: tuple[Constraint, ...]
+    bounds: Bounds | None
+    optimum: float
+    convex: bool
+    reference: str
+    start: Tensor
+    spread: float = 1.0
+    minimizer: Tensor | None = None
+
+    def starts(self, count: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+        """``count`` random starts (count, n), the same for the same seed (whatever the dtype)."""
+        generator = torch.Generator().manual_seed(seed)
+        noise = 2 * torch.rand(count, self.n, generator=generator, dtype=torch.float64) - 1
+        x = self.start + self.spread * noise
+        if self.bounds is not None:
+            low, high = (torch.as_tensor(side, dtype=torch.float64) for side in self.bounds)
+            x = x.clamp(low, high)
+        return x.to(dtype)
+
+
+Factory = TypeVar("Factory", bound=Callable[..., TestProblem])
+
+_REGISTRY: dict[str, Callable[..., TestProblem]] = {}
+
+
+def register(factory: Factory) -> Factory:
+    """Decorator: list a factory function, all of whose arguments have defaults, under its own name."""
+    name = factory.__name__
+    if name in _REGISTRY:
+        raise ValueError(f"test problem {name!r} is registered twice")
+    _REGISTRY[name] = factory
+    return factory
+
+
+def names() -> list[str]:
+    """The names of all test problems, in the order in which the modules define them."""
+    return list(_REGISTRY)
+
+
+def get(name: str, **kwargs: Any) -> TestProblem:
+    """The test problem of that name; keyword arguments (mostly ``n``) go to its factory."""
+    if name not in _REGISTRY:
+        raise KeyError(f"no test problem named {name!r}; see pwcf.testproblems.names()")
+    return _REGISTRY[name](**kwargs)
+
+
+def all_problems() -> list[TestProblem]:
+    """Every test problem with its default arguments."""
+    return [factory() for factory in _REGISTRY.values()]
+
+
+def vector(values: Sequence[float]) -> Tensor:
+    """A float64 vector."""
+    return torch.tensor(list(values), dtype=torch.float64)
+
+
+def full(n: int, value: float) -> Tensor:
+    """The float64 vector (value, ..., value) of length n."""
+    return torch.full((n,), value, dtype=torch.float64)
+
+
+def times_rows(x: Tensor, matrix: Tensor) -> Tensor:
+    """(b, n), (m, n) -> (b, m): matrix @ x for each row x; the value of a row does not depend on b."""
+    return (x[:, None, :] * matrix.to(x)).sum(-1)
+
+
+def largest(*pieces: Tensor) -> Tensor:
+    """The pointwise maximum of tensors of equal shape."""
+    return torch.stack(pieces, -1).amax(-1)
