@@ -37,6 +37,8 @@ MU_CUT, MU_LEAST = 0.5, 1e-8
 UNBOUNDED = 1e10
 # Restoration converges like Newton's method; if six steps do not do it, more will not.
 RESTORATIONS = 6
+# Null steps in a row after which the quasi-Newton metric is given up.
+NULLS = 8
 # Multipliers of the bound reach this far beyond those of the penalty function, 1/mu. Without a limit the two
 # sides of an equality could grow together for ever.
 MULTIPLIER_ROOM = 10.0
@@ -85,7 +87,7 @@ class BfgsSqp:
             phase=full(START, dtype=whole), best_x=x.clone(), best_values=full(torch.nan, 1 + p),
             best_violation=full(torch.inf), iterations=full(0, dtype=whole), evaluations=full(0, dtype=whole),
             gap=full(torch.inf), stationarity=full(torch.inf), mark=full(torch.inf),
-            marked_at=full(0, dtype=whole), tau=full(1), status=full(RUNNING, dtype=whole),
+            marked_at=full(0, dtype=whole), tau=full(1), nulls=full(0, dtype=whole), plain=full(False, dtype=torch.bool), stride=full(1), status=full(RUNNING, dtype=whole),
             cuts=bundle.Cuts.empty(b, s.cuts, 1 + p, n, x),
             hessian=make_hessian(s.hessian, b, n, s.memory, x),
         )  # fmt: skip
@@ -141,7 +143,9 @@ class BfgsSqp:
     def _enter(self, S: Rows, rows: Tensor, phase: int) -> None:
         """Let rows begin a phase: progress is measured anew."""
         S.phase[rows] = phase
-        S.tau[rows] = 1.0
+        if phase == BUNDLE:
+            S.tau[rows] = torch.where(S.plain[rows], 4 * S.stride[rows] / S.mu[rows], 1.0)
+        S.nulls[rows] = 0
         S.mark[rows] = torch.inf
         S.marked_at[rows] = S.iterations[rows]
         S.trials[rows] = 0
@@ -180,12 +184,13 @@ class BfgsSqp:
         S.t = torch.where(more, verdict.t, S.t)
         S.t_low = torch.where(more, verdict.t_low, S.t_low)
         S.t_high = torch.where(more, verdict.t_high, S.t_high)
-        # Bundle steps adapt the metric's length: longer after a good step, shorter after a bad one.
+        # Bundle steps adapt their length: longer after a good step, shorter after a bad one.
         good, bad = alive & bundling & serious, alive & bundling & ~serious
         very_good = good & (change <= 0.5 * S.promise)
         S.tau = torch.where(very_good, (2 * S.tau).clamp(max=1e6), S.tau)
         worse = bad & (~ev.finite | (change > 0.1 * S.promise.abs()))
-        S.tau = torch.where(worse, (0.5 * S.tau).clamp(min=1e-9), S.tau)
+        S.tau = torch.where(worse, (0.5 * S.tau).clamp(min=1e-12), S.tau)
+        S.nulls = torch.where(good, 0, S.nulls + bad.long())
         accept = alive & ev.finite & (start | restored | (searching & verdict.accept) | good)
         return accept, searching & verdict.failed
 
@@ -206,6 +211,7 @@ class BfgsSqp:
         _put(S, "gradients", rows, new_gradients)
         S.values[rows] = ev.values[rows]
         S.cuts.home[rows] = place[rows]
+        S.stride[rows] = torch.where(old, norm(s).double(), S.stride[rows])
 
     def user_violation(self, values: Tensor) -> Tensor:
         return violation(values[:, 1:], self.equality)
@@ -320,7 +326,7 @@ class BfgsSqp:
         A cut RELEVANT times the ``horizon`` below the function carries next to no weight. The number of
         columns that can is a matter of the row alone, and the QP's cost grows with its cube.
         """
-        relevant = (model.heights >= -RELEVANT * horizon.unsqueeze(-1)).sum(1).clamp(min=1)
+        relevant = (model.score >= -RELEVANT * horizon.unsqueeze(-1)).sum(1).clamp(min=1)
         most = model.heights.shape[1]
         sizes = sorted({min(size, most) for size in (16, 32, 48, 64, 96, most)})
         for low, high in zip([0, *sizes], sizes, strict=False):
@@ -336,10 +342,16 @@ class BfgsSqp:
         weights = torch.cat([mu.unsqueeze(-1), S.multipliers[rows]], -1) * scales
         mask = bounds.free(x, weighted(weights, S.gradients[rows]))
         V = model.V if mask is None else model.V * mask.unsqueeze(1)
+        # Among many flat faces H can become so lopsided that no step along it is of use: then the plain
+        # metric takes its place, with steps about as long as the last good one.
+        switch = ~S.plain[rows] & (S.nulls[rows] >= NULLS)
+        plain = S.plain[rows] = S.plain[rows] | switch
+        S.tau[rows] = torch.where(switch, 4 * S.stride[rows] / mu, S.tau[rows])
         metric = S.hessian.metric(rows, V)
-        gram = metric.gram * S.tau[rows][:, None, None]
+        gram = torch.where(plain[:, None, None], bmm(V, V.mT).double(), metric.gram) * S.tau[rows][:, None, None]
         found = bundle.bundle_step(model, gram, mu, v, p)
-        step = -metric.combine(found.weights) * S.tau[rows].to(x.dtype).unsqueeze(-1)
+        step = torch.where(plain.unsqueeze(-1), weighted(found.weights, V), metric.combine(found.weights))
+        step = -step * S.tau[rows].to(x.dtype).unsqueeze(-1)
         if mask is not None:
             step = step * mask
         S.d[rows], S.t[rows], S.promise[rows] = step, 1.0, found.promise
@@ -360,6 +372,10 @@ class BfgsSqp:
         S.mu[rows] = torch.where(heavy, MU_CUT * mu, mu)
         self._enter(S, rows[heavy], BUNDLE)
         ending &= ~heavy & (S.status[rows] == RUNNING)
+        # What H sees as the end may be H's fault: go on in the plain metric before believing it.
+        S.plain[rows] |= ending
+        self._enter(S, rows[ending & ~plain], BUNDLE)
+        ending &= plain
         violated = self.user_violation(values) > s.feasibility
         self._enter(S, rows[ending & violated], RESTORE)
         self._enter(S, rows[ending & ~violated], CERTIFY)
@@ -419,7 +435,8 @@ class BfgsSqp:
         """The linear models of ``rows`` at their current points."""
         step = S.x[rows] - S.reference[rows]
         return bundle.model(
-            S.cuts, rows, step, S.values[rows], S.scales[rows], self.equality, self.settings.columns
+            S.cuts, rows, step, S.values[rows], S.scales[rows], self.equality, S.evaluations[rows],
+            self.settings.columns,
         )
 
     def _test(self, S: Rows, rows: Tensor, model: bundle.Model) -> Tensor:

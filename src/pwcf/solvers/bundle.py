@@ -68,10 +68,19 @@ class Model(NamedTuple):
     """(r, K) place in the store the column came from."""
     sign: Tensor
     """(r, K) -1 for the mirrored columns of an equality."""
+    score: Tensor
+    """(r, K) relevance, in descending order: inf for columns that must stay, else the height."""
 
 
 def model(
-    cuts: Cuts, rows: Tensor, step: Tensor, values: Tensor, scales: Tensor, equality: Tensor, limit: int
+    cuts: Cuts,
+    rows: Tensor,
+    step: Tensor,
+    values: Tensor,
+    scales: Tensor,
+    equality: Tensor,
+    clock: Tensor,
+    limit: int,
 ) -> Model:
     """Linear models at x = reference + step. About ``limit`` columns are kept, the most active first."""
     stored = cuts.gradients if rows.numel() == cuts.gradients.shape[0] else cuts.gradients[rows]
@@ -89,9 +98,12 @@ def model(
     if mirrored.numel():
         reflected = values.unsqueeze(1) + (values.unsqueeze(1) - lines).abs()
         heights = torch.cat([heights, -(reflected * scales.unsqueeze(1))[..., mirrored]], -1)
-    score = heights.clone()
-    score[..., 0].scatter_(1, cuts.home[rows].unsqueeze(1), torch.inf)
-    score = torch.where((cuts.stamp[rows] >= 0).unsqueeze(-1), score, -torch.inf)
+    # The cut at x, the newest cut and those that just carried weight come first, then the closest ones.
+    stamp = cuts.stamp[rows]
+    prime = stamp >= clock.unsqueeze(-1) - 1
+    prime = prime.scatter(1, cuts.home[rows].unsqueeze(1), True) & (stamp >= 0)
+    score = torch.where(prime.unsqueeze(-1), torch.inf, heights)
+    score = torch.where((stamp >= 0).unsqueeze(-1), score, -torch.inf)
     # Every function has a quota of its own: where one is flat its cuts all lie close to it and would crowd
     # out the others'. Then the most relevant columns come first.
     kinds = column.numel()
@@ -112,7 +124,7 @@ def model(
     weight = torch.where(owner >= 0, signs * scales.gather(1, which), torch.zeros_like(signs))
     V = stored.reshape(r, size * columns, n).gather(1, (source * columns + which).unsqueeze(-1).expand(-1, -1, n))
     V = V * weight.to(V.dtype).unsqueeze(-1)
-    return Model(heights.flatten(1).gather(1, pick), V, owner, source, signs)
+    return Model(heights.flatten(1).gather(1, pick), V, owner, source, signs, top)
 
 
 class BundleStep(NamedTuple):

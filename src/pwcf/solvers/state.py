@@ -57,7 +57,11 @@ class Rows:
     """(B,) merit at the last check of progress, and the iteration of that check."""
     marked_at: Tensor
     tau: Tensor
-    """(B,) factor on H in bundle steps."""
+    """(B,) factor on the metric of bundle steps; ``plain`` where that is the identity instead of H."""
+    nulls: Tensor
+    plain: Tensor
+    stride: Tensor
+    """(B,) length of the last accepted move; ``nulls`` counts bundle steps since."""
     status: Tensor
     cuts: Cuts
     hessian: InverseHessian

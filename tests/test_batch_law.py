@@ -1,0 +1,187 @@
+"""The batch law: rows solved together equal rows solved alone, in any order, queued, or interrupted."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import pwcf
+from pwcf import Solution, SolverState, Status, testproblems
+from pwcf.testproblems import TestProblem
+
+ROWS = 7
+ITERATIONS = 60
+CLOSE = 1e-9
+# Nonsmooth unconstrained, constrained, folded, with bounds, with equalities: all of elementwise operations
+# and sums over the last axis, whose values do not depend on the batch.
+PROBLEMS: dict[str, dict[str, Any]] = {
+    "maxq": {"n": 6},
+    "least_absolute_deviations": {},
+    "granso_rosenbrock": {},
+    "projection_polyhedron": {"n": 5, "m": 8, "active": 3},
+    "lasso_box": {"n": 9, "m": 12},
+    "projection_simplex": {"n": 6},
+    "hs43": {},
+}
+CASES = pytest.mark.parametrize(
+    ("name", "hessian"), [(name, hessian) for name in PROBLEMS for hessian in ("bfgs", "lbfgs")]
+)
+
+
+@functools.cache
+def _problem(name: str) -> TestProblem:
+    return testproblems.get(name, **PROBLEMS[name])
+
+
+def _starts(name: str) -> Tensor:
+    """Random starts; the first row starts at an optimum where one is known and so ends early."""
+    problem = _problem(name)
+    x0 = problem.starts(ROWS)
+    if problem.minimizer is not None:
+        x0[0] = problem.minimizer
+    return x0
+
+
+def _solve(name: str, hessian: str, rows: Sequence[int] | slice = slice(None), **arguments: Any) -> Solution:
+    problem = _problem(name)
+    arguments = {"max_iterations": ITERATIONS, "memory": 5} | arguments
+    return pwcf.minimize(
+        problem.objective, _starts(name)[rows], problem.constraints, bounds=problem.bounds, hessian=hessian,
+        **arguments,
+    )  # fmt: skip
+
+
+@functools.cache
+def _together(name: str, hessian: str) -> Solution:
+    return _solve(name, hessian)
+
+
+def _assert_same(found: Solution, expected: Solution, rows: Sequence[int]) -> None:
+    pick = list(rows)
+    torch.testing.assert_close(found.x, expected.x[pick], rtol=0, atol=CLOSE)
+    torch.testing.assert_close(found.objective, expected.objective[pick], rtol=0, atol=CLOSE)
+    assert found.status == [expected.status[row] for row in pick]
+    assert found.iterations.tolist() == expected.iterations[pick].tolist()
+    assert found.evaluations.tolist() == expected.evaluations[pick].tolist()
+    torch.testing.assert_close(
+        found.evidence.stationarity, expected.evidence.stationarity[pick], rtol=1e-6, atol=CLOSE
+    )
+
+
+@CASES
+def test_alone(name: str, hessian: str) -> None:
+    for row in (0, 3, ROWS - 1):
+        _assert_same(_solve(name, hessian, [row]), _together(name, hessian), [row])
+
+
+@CASES
+def test_in_another_order(name: str, hessian: str) -> None:
+    order = [3, 0, 6, 5, 1, 4, 2]
+    _assert_same(_solve(name, hessian, order), _together(name, hessian), order)
+
+
+@pytest.mark.parametrize("slots", [1, 3, 7])
+@CASES
+def test_queued(name: str, hessian: str, slots: int) -> None:
+    rows = range(4) if slots == 1 else range(ROWS)
+    _assert_same(_solve(name, hessian, list(rows), slots=slots), _together(name, hessian), rows)
+
+
+@pytest.mark.parametrize("stop", [{"max_iterations": 1}, {"max_iterations": 13}, {"budget": 10}])
+@CASES
+def test_interrupted(name: str, hessian: str, stop: dict[str, int], tmp_path: Path) -> None:
+    """Stop, save to a file, load, go on: as if nothing had happened."""
+    stopped = _solve(name, hessian, keep_state=True, **stop)
+    assert any(status in (Status.MAX_ITERATIONS, Status.BUDGET) for status in stopped.status)
+    assert stopped.state is not None
+    stopped.state.save(tmp_path / "state.pt")
+    state = SolverState.load(tmp_path / "state.pt")
+    resumed = _solve(name, hessian, state=state)
+    _assert_same(resumed, _together(name, hessian), range(ROWS))
+
+
+def test_a_state_can_be_used_twice() -> None:
+    stopped = _solve("granso_rosenbrock", "bfgs", max_iterations=5, keep_state=True)
+    for _ in range(2):
+        resumed = _solve("granso_rosenbrock", "bfgs", state=stopped.state, slots=3)
+        _assert_same(resumed, _together("granso_rosenbrock", "bfgs"), range(ROWS))
+
+
+def test_interrupted_twice() -> None:
+    first = _solve("granso_rosenbrock", "lbfgs", max_iterations=5, keep_state=True)
+    second = _solve("granso_rosenbrock", "lbfgs", max_iterations=12, keep_state=True, state=first.state)
+    resumed = _solve("granso_rosenbrock", "lbfgs", state=second.state)
+    _assert_same(resumed, _together("granso_rosenbrock", "lbfgs"), range(ROWS))
+
+
+def test_float32_obeys_the_law_too() -> None:
+    problem = _problem("lasso_box")
+    x0 = _starts("lasso_box").float()
+
+    def solve(rows: list[int]) -> Solution:
+        return pwcf.minimize(problem.objective, x0[rows], bounds=problem.bounds, max_iterations=ITERATIONS)
+
+    together = solve(list(range(ROWS)))
+    for row in (1, 4):
+        _assert_same(solve([row]), together, [row])
+
+
+def test_neighbours_that_fail_do_not_matter() -> None:
+    """Rows beside one that is NaN, one that is unbounded and one that is infeasible."""
+    offset = torch.tensor([0.0, torch.nan, 0.0, 0.0, 0.0], dtype=torch.float64)
+    fall = torch.tensor([0.0, 0.0, 1e3, 0.0, 0.0], dtype=torch.float64)
+    shift = torch.tensor([-1.0, -1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
+    x0 = torch.randn(5, 3, dtype=torch.float64)
+
+    def solve(chosen: list[int]) -> Solution:
+        users = torch.tensor(chosen)
+
+        def objective(x: Tensor, rows: Tensor) -> Tensor:
+            k = users[rows]
+            return (x - 1).abs().sum(-1) + offset[k] - fall[k] * x[:, 0]
+
+        def ball(x: Tensor, rows: Tensor) -> Tensor:
+            k = users[rows]
+            return (x[:, 1:] ** 2).sum(-1) + shift[k]
+
+        return pwcf.minimize(objective, x0[chosen], [pwcf.ineq(ball)], max_iterations=150)
+
+    together = solve([0, 1, 2, 3, 4])
+    assert [together.status[row] for row in (1, 2, 3)] == [
+        Status.NONFINITE,
+        Status.UNBOUNDED,
+        Status.INFEASIBLE,
+    ]
+    _assert_same(solve([0, 4]), together, [0, 4])
+
+
+def test_a_queue_evaluates_exactly_the_rows_in_work() -> None:
+    b, n, slots = 300, 3, 16
+    target = torch.randn(b, n, dtype=torch.float64)
+    evaluated, checked = torch.zeros(b, dtype=torch.int64), 0
+    sizes: list[int] = []
+
+    def objective(x: Tensor, rows: Tensor) -> Tensor:
+        nonlocal checked
+        assert len(x) == len(rows)
+        sizes.append(len(rows))
+        if x.requires_grad:
+            assert len(rows.unique()) == len(rows)
+            evaluated.index_add_(0, rows, torch.ones_like(rows))
+        else:
+            checked += len(rows)
+        return (x - target[rows]).abs().sum(-1) + 1
+
+    solution = pwcf.minimize(objective, torch.zeros(b, n, dtype=torch.float64), slots=slots)
+    assert max(sizes) == slots
+    assert torch.equal(evaluated, solution.evaluations)
+    assert checked <= 4 * slots  # the check that rows are independent
+    assert solution.converged.all()
+    # Work is done in full slots until the queue is empty.
+    assert len(sizes) <= 2 * int(evaluated.sum()) / slots

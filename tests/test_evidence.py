@@ -1,0 +1,163 @@
+"""Honest evidence: what a solution says of itself is true, checked against known optima."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import pwcf
+from pwcf import Solution, testproblems
+from pwcf.problems.folding import fold
+from pwcf.testproblems import TestProblem
+
+# Convex families with a known optimum other than zero.
+FAMILIES: dict[str, dict[str, Any]] = {
+    "max_affine": {"n": 5},
+    "least_absolute_deviations": {"n": 5},
+    "linf_regression": {"n": 5},
+    "classifier_linf": {"n": 8},
+    "classifier_l1": {"n": 8},
+    "classifier_l2": {"n": 8},
+    "linear_lp_ball": {"n": 6, "p": 1.5},
+    "linear_l1_ball": {"n": 6},
+    "linear_linf_ball": {"n": 6},
+    "projection_lp_ball": {"n": 6, "p": 1.5},
+    "projection_l1_ball": {"n": 6},
+    "projection_simplex": {"n": 6},
+    "lasso_box": {"n": 6, "m": 9},
+}
+DTYPES = [torch.float64, torch.float32]
+CASES = pytest.mark.parametrize("dtype", DTYPES, ids=["float64", "float32"])
+SEEDS = (1, 1001)
+
+
+@functools.cache
+def _solved(name: str, dtype: torch.dtype) -> list[tuple[TestProblem, Solution]]:
+    """Two instances of a family, three starts each."""
+    solved = []
+    for seed in SEEDS:
+        problem = testproblems.get(name, **FAMILIES[name], seed=seed)
+        x0 = problem.starts(3, seed=seed, dtype=dtype)
+        solution = pwcf.minimize(
+            problem.objective, x0, problem.constraints, bounds=problem.bounds, max_iterations=300
+        )
+        solved.append((problem, solution))
+    return solved
+
+
+def _excess(problem: TestProblem, solution: Solution) -> Tensor:
+    """True excess, relative to the objective."""
+    assert abs(problem.optimum) > 0.01
+    return (solution.objective - problem.optimum) / solution.objective.abs()
+
+
+def _violation(problem: TestProblem, x: Tensor) -> Tensor:
+    """Total violation at x as the documentation defines it."""
+    total = torch.zeros(len(x), dtype=torch.float64)
+    for constraint in problem.constraints:
+        assert constraint.function is not None
+        values = constraint.function(x)
+        values = values.unsqueeze(-1) if values.dim() == 1 else values
+        if constraint.fold is not None:
+            total += fold(values, constraint.sense, constraint.fold).double()
+        else:
+            total += (values.abs() if constraint.sense == "eq" else values.clamp(min=0)).double().sum(-1)
+    return total
+
+
+@CASES
+@pytest.mark.parametrize("name", FAMILIES)
+def test_converged_rows_are_near_the_optimum(name: str, dtype: torch.dtype) -> None:
+    for problem, solution in _solved(name, dtype):
+        excess = _excess(problem, solution)[solution.converged]
+        assert (excess <= 1e-2).all(), excess
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_bound_holds(name: str) -> None:
+    """For convex problems stationarity is at least the true excess."""
+    for problem, solution in _solved(name, torch.float64):
+        bound = solution.evidence.stationarity[solution.converged]
+        assert (bound >= _excess(problem, solution)[solution.converged] - 1e-6).all()
+        assert (bound <= 1e-4).all()
+
+
+def test_most_rows_converge() -> None:
+    converged = torch.cat([solution.converged for name in FAMILIES for _, solution in _solved(name, torch.float64)])
+    assert converged.double().mean() > 0.5
+
+
+@pytest.mark.parametrize("name", ["max_affine", "least_absolute_deviations", "linear_lp_ball", "lasso_box"])
+def test_every_row_converges_on_easy_families(name: str) -> None:
+    for _, solution in _solved(name, torch.float64):
+        assert solution.converged.all(), solution.summary()
+
+
+@CASES
+@pytest.mark.parametrize("name", FAMILIES)
+def test_reported_numbers_are_those_of_the_point(name: str, dtype: torch.dtype) -> None:
+    rounding = 1e-12 if dtype == torch.float64 else 1e-5
+    feasibility = 1e-6 if dtype == torch.float64 else 1e-5
+    for problem, solution in _solved(name, dtype):
+        value = problem.objective(solution.x).double()
+        torch.testing.assert_close(solution.objective, value, rtol=rounding, atol=rounding)
+        violation = _violation(problem, solution.x)
+        torch.testing.assert_close(solution.evidence.violation, violation, rtol=rounding, atol=rounding)
+        assert (solution.evidence.violation[solution.converged] <= feasibility).all()
+        if problem.bounds is not None:
+            low, high = (torch.as_tensor(side).to(solution.x) for side in problem.bounds)
+            assert ((solution.x >= low) & (solution.x <= high)).all()
+
+
+@CASES
+@pytest.mark.parametrize("name", FAMILIES)
+def test_no_row_is_better_than_the_optimum(name: str, dtype: torch.dtype) -> None:
+    """Beyond what the tolerance on feasibility may bring."""
+    slack = 1e-4 if dtype == torch.float64 else 1e-3
+    for problem, solution in _solved(name, dtype):
+        feasible = solution.evidence.violation <= (1e-6 if dtype == torch.float64 else 1e-5)
+        assert (_excess(problem, solution)[feasible] >= -slack).all()
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-6])
+def test_tol_is_kept(tol: float) -> None:
+    problem = testproblems.get("least_absolute_deviations", n=4)
+    solution = pwcf.minimize(problem.objective, problem.starts(4), tol=tol)
+    assert solution.converged.all()
+    assert (solution.evidence.stationarity <= tol).all()
+    assert (_excess(problem, solution) <= tol).all()
+
+
+def test_interrupted_rows_have_evidence_but_no_claim() -> None:
+    """A bound is computed for rows that hit a limit; it holds for them too."""
+    problem = testproblems.get("least_absolute_deviations", n=4)
+    solution = pwcf.minimize(problem.objective, problem.starts(4), max_iterations=5)
+    assert not solution.converged.any()
+    excess = _excess(problem, solution)
+    assert (solution.evidence.stationarity >= excess - 1e-6).all()
+    assert (excess > 1e-4).all()
+
+
+def test_an_infeasible_point_is_no_evidence() -> None:
+    """A row without a feasible point does not bound anything."""
+    line = pwcf.eq(lambda x: x.sum(-1) - 100)
+    solution = pwcf.minimize(lambda x: (x**2).sum(-1) + 1, torch.zeros(2, 3, dtype=torch.float64), [line], budget=1)
+    assert (solution.evidence.violation == 100).all()
+    assert (solution.evidence.stationarity == torch.inf).all()
+    assert not solution.converged.any()
+
+
+def test_a_saddle_or_a_local_minimum_is_not_judged_by_step_length_alone() -> None:
+    """Far from the minimum on a nearly flat slope: a small gradient is not a small excess."""
+
+    def objective(x: Tensor) -> Tensor:
+        return 1 + 1e-3 * (x - 50).abs().sum(-1)
+
+    solution = pwcf.minimize(objective, torch.zeros(2, 3, dtype=torch.float64))
+    excess = (solution.objective - 1) / solution.objective
+    assert (excess[solution.converged] <= 1e-2).all()
+    assert solution.converged.any()
