@@ -15,22 +15,21 @@ import pwcf
 from pwcf import Solution, SolverState, Status, testproblems
 from pwcf.testproblems import TestProblem
 
-ROWS = 7
-ITERATIONS = 60
+ROWS = 8
+ITERATIONS = 18  # the first row is in the bundle phase by then, the others mostly are not
 CLOSE = 1e-9
 # Nonsmooth unconstrained, constrained, folded, with bounds, with equalities: all of elementwise operations
 # and sums over the last axis, whose values do not depend on the batch.
 PROBLEMS: dict[str, dict[str, Any]] = {
-    "maxq": {"n": 6},
-    "least_absolute_deviations": {},
+    "least_absolute_deviations": {"n": 4},
     "granso_rosenbrock": {},
-    "projection_polyhedron": {"n": 5, "m": 8, "active": 3},
-    "lasso_box": {"n": 9, "m": 12},
-    "projection_simplex": {"n": 6},
-    "hs43": {},
+    "projection_polyhedron": {"n": 3, "m": 5, "active": 2},
+    "projection_simplex": {"n": 4},
+    "lasso_box": {"n": 6, "m": 9},
 }
+LIMITED = ("least_absolute_deviations", "projection_polyhedron", "lasso_box")
 CASES = pytest.mark.parametrize(
-    ("name", "hessian"), [(name, hessian) for name in PROBLEMS for hessian in ("bfgs", "lbfgs")]
+    ("name", "hessian"), [(name, "bfgs") for name in PROBLEMS] + [(name, "lbfgs") for name in LIMITED]
 )
 
 
@@ -69,31 +68,28 @@ def _assert_same(found: Solution, expected: Solution, rows: Sequence[int]) -> No
     assert found.status == [expected.status[row] for row in pick]
     assert found.iterations.tolist() == expected.iterations[pick].tolist()
     assert found.evaluations.tolist() == expected.evaluations[pick].tolist()
-    torch.testing.assert_close(
-        found.evidence.stationarity, expected.evidence.stationarity[pick], rtol=1e-6, atol=CLOSE
-    )
 
 
 @CASES
 def test_alone(name: str, hessian: str) -> None:
-    for row in (0, 3, ROWS - 1):
+    for row in (0, 3):
         _assert_same(_solve(name, hessian, [row]), _together(name, hessian), [row])
 
 
 @CASES
 def test_in_another_order(name: str, hessian: str) -> None:
-    order = [3, 0, 6, 5, 1, 4, 2]
+    order = [3, 0, 6, 5, 7, 1, 4, 2]
     _assert_same(_solve(name, hessian, order), _together(name, hessian), order)
 
 
 @pytest.mark.parametrize("slots", [1, 3, 7])
 @CASES
 def test_queued(name: str, hessian: str, slots: int) -> None:
-    rows = range(4) if slots == 1 else range(ROWS)
+    rows = range(2) if slots == 1 else range(ROWS)
     _assert_same(_solve(name, hessian, list(rows), slots=slots), _together(name, hessian), rows)
 
 
-@pytest.mark.parametrize("stop", [{"max_iterations": 1}, {"max_iterations": 13}, {"budget": 10}])
+@pytest.mark.parametrize("stop", [{"max_iterations": 13}, {"budget": 10}])
 @CASES
 def test_interrupted(name: str, hessian: str, stop: dict[str, int], tmp_path: Path) -> None:
     """Stop, save to a file, load, go on: as if nothing had happened."""
@@ -106,6 +102,30 @@ def test_interrupted(name: str, hessian: str, stop: dict[str, int], tmp_path: Pa
     _assert_same(resumed, _together(name, hessian), range(ROWS))
 
 
+@pytest.mark.parametrize("name", ["least_absolute_deviations", "projection_polyhedron"])
+def test_to_the_very_end(name: str) -> None:
+    """Through all phases of the solver, with rows that end at different times."""
+    together = _solve(name, "bfgs", [1, 2, 3, 4], max_iterations=200)
+    assert together.converged.any()
+    assert len(set(together.iterations.tolist())) > 1
+    _assert_same(_solve(name, "bfgs", [4, 2], max_iterations=200), together, [3, 1])
+    _assert_same(_solve(name, "bfgs", [3], max_iterations=200), together, [2])
+
+
+def test_evidence_obeys_the_law() -> None:
+    """Also that of rows which end at a limit, alone or after an interruption."""
+    name = "least_absolute_deviations"
+    together = _together(name, "bfgs")
+    assert Status.MAX_ITERATIONS in together.status
+    stopped = _solve(name, "bfgs", max_iterations=13, keep_state=True)
+    for other in (_solve(name, "bfgs", slots=3), _solve(name, "bfgs", state=stopped.state)):
+        for kind in ("violation", "stationarity", "step"):
+            found, expected = getattr(other.evidence, kind), getattr(together.evidence, kind)
+            torch.testing.assert_close(
+                found, expected, rtol=1e-6, atol=CLOSE, msg=lambda m, k=kind: f"{k}: {m}"
+            )
+
+
 def test_a_state_can_be_used_twice() -> None:
     stopped = _solve("granso_rosenbrock", "bfgs", max_iterations=5, keep_state=True)
     for _ in range(2):
@@ -114,10 +134,12 @@ def test_a_state_can_be_used_twice() -> None:
 
 
 def test_interrupted_twice() -> None:
-    first = _solve("granso_rosenbrock", "lbfgs", max_iterations=5, keep_state=True)
-    second = _solve("granso_rosenbrock", "lbfgs", max_iterations=12, keep_state=True, state=first.state)
-    resumed = _solve("granso_rosenbrock", "lbfgs", state=second.state)
-    _assert_same(resumed, _together("granso_rosenbrock", "lbfgs"), range(ROWS))
+    first = _solve("least_absolute_deviations", "lbfgs", max_iterations=5, keep_state=True)
+    second = _solve(
+        "least_absolute_deviations", "lbfgs", max_iterations=12, keep_state=True, state=first.state
+    )
+    resumed = _solve("least_absolute_deviations", "lbfgs", state=second.state)
+    _assert_same(resumed, _together("least_absolute_deviations", "lbfgs"), range(ROWS))
 
 
 def test_float32_obeys_the_law_too() -> None:
@@ -135,8 +157,8 @@ def test_float32_obeys_the_law_too() -> None:
 def test_neighbours_that_fail_do_not_matter() -> None:
     """Rows beside one that is NaN, one that is unbounded and one that is infeasible."""
     offset = torch.tensor([0.0, torch.nan, 0.0, 0.0, 0.0], dtype=torch.float64)
-    fall = torch.tensor([0.0, 0.0, 1e3, 0.0, 0.0], dtype=torch.float64)
-    shift = torch.tensor([-1.0, -1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
+    weight = torch.tensor([1.0, 1.0, -1.0, 1.0, 1.0], dtype=torch.float64)
+    shift = torch.tensor([-9.0, -9.0, -9.0, 1.0, -9.0], dtype=torch.float64)
     x0 = torch.randn(5, 3, dtype=torch.float64)
 
     def solve(chosen: list[int]) -> Solution:
@@ -144,25 +166,21 @@ def test_neighbours_that_fail_do_not_matter() -> None:
 
         def objective(x: Tensor, rows: Tensor) -> Tensor:
             k = users[rows]
-            return (x - 1).abs().sum(-1) + offset[k] - fall[k] * x[:, 0]
+            return weight[k] * (x - 1).abs().sum(-1) + offset[k]
 
-        def ball(x: Tensor, rows: Tensor) -> Tensor:
+        def curve(x: Tensor, rows: Tensor) -> Tensor:
             k = users[rows]
-            return (x[:, 1:] ** 2).sum(-1) + shift[k]
+            return (weight[k] > 0) * (x**2).sum(-1) + shift[k]
 
-        return pwcf.minimize(objective, x0[chosen], [pwcf.ineq(ball)], max_iterations=150)
+        return pwcf.minimize(objective, x0[chosen], [pwcf.ineq(curve)], max_iterations=150)
 
     together = solve([0, 1, 2, 3, 4])
-    assert [together.status[row] for row in (1, 2, 3)] == [
-        Status.NONFINITE,
-        Status.UNBOUNDED,
-        Status.INFEASIBLE,
-    ]
+    assert together.status[1:4] == [Status.NONFINITE, Status.UNBOUNDED, Status.INFEASIBLE]
     _assert_same(solve([0, 4]), together, [0, 4])
 
 
 def test_a_queue_evaluates_exactly_the_rows_in_work() -> None:
-    b, n, slots = 300, 3, 16
+    b, n, slots = 300, 1, 16
     target = torch.randn(b, n, dtype=torch.float64)
     evaluated, checked = torch.zeros(b, dtype=torch.int64), 0
     sizes: list[int] = []

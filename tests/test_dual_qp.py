@@ -165,9 +165,7 @@ def test_duplicate_columns(copies: int) -> None:
     # A column in as many copies is a column with as much room.
     room = copies * torch.ones(b, k, dtype=torch.float64)
     single = solve_box_qp(Q[:, :k, :k], q[:, :k], torch.zeros_like(room), room)
-    torch.testing.assert_close(
-        _value(Q, q, z), _value(Q[:, :k, :k], q[:, :k], single), rtol=1e-6, atol=1e-6
-    )
+    torch.testing.assert_close(_value(Q, q, z), _value(Q[:, :k, :k], q[:, :k], single), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])

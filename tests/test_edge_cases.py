@@ -94,7 +94,21 @@ def test_concave_objective_is_unbounded() -> None:
 
 def test_unbounded_along_a_constraint() -> None:
     line = pwcf.eq(lambda x: x[:, 0] - x[:, 1])
-    assert pwcf.minimize(lambda x: x.sum(-1), torch.ones(1, 2, dtype=F64), [line]).status == [Status.UNBOUNDED]
+    assert pwcf.minimize(lambda x: x.sum(-1), torch.ones(1, 2, dtype=F64), [line]).status == [
+        Status.UNBOUNDED
+    ]
+
+
+def test_unbounded_inside_a_cylinder() -> None:
+    """The constraint leaves the first entry free, along which the objective falls."""
+    cylinder = pwcf.ineq(lambda x: (x[:, 1:] ** 2).sum(-1) - 1)
+    solution = pwcf.minimize(
+        lambda x: (x - 1).abs().sum(-1) - 2 * x[:, 0],
+        torch.full((1, 3), 0.2, dtype=F64),
+        [cylinder],
+        max_iterations=200,
+    )
+    assert solution.status == [Status.UNBOUNDED]
 
 
 def test_falling_outside_of_the_feasible_set_is_not_unbounded() -> None:
@@ -303,7 +317,7 @@ def test_coupled_constraint_is_named() -> None:
 
 def test_batch_norm_in_train_mode_is_found() -> None:
     layer = torch.nn.BatchNorm1d(3, track_running_stats=False).double()
-    with pytest.raises(ValueError, match="objective.*other rows"):
+    with pytest.raises(ValueError, match=r"objective.*other rows"):
         pwcf.minimize(lambda x: _square(layer(x)), torch.randn(4, 3, dtype=F64))
 
 
@@ -321,7 +335,7 @@ def test_whole_batch_closure_cannot_be_queued() -> None:
 def test_fused_values_must_match_the_constraints() -> None:
     with pytest.raises(TypeError, match="objective"):
         pwcf.minimize(_square, ZEROS, [pwcf.ineq()])
-    with pytest.raises(ValueError, match="objective.*2.*1"):
+    with pytest.raises(ValueError, match=r"objective.*2.*1"):
         pwcf.minimize(lambda x: (_square(x), x, x), ZEROS, [pwcf.ineq()])
     with pytest.raises(TypeError, match="objective"):
         pwcf.minimize(lambda x: (_square(x), x), ZEROS)

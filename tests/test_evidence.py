@@ -18,7 +18,6 @@ from pwcf.testproblems import TestProblem
 FAMILIES: dict[str, dict[str, Any]] = {
     "max_affine": {"n": 5},
     "least_absolute_deviations": {"n": 5},
-    "linf_regression": {"n": 5},
     "classifier_linf": {"n": 8},
     "classifier_l1": {"n": 8},
     "classifier_l2": {"n": 8},
@@ -26,24 +25,26 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "linear_l1_ball": {"n": 6},
     "linear_linf_ball": {"n": 6},
     "projection_lp_ball": {"n": 6, "p": 1.5},
-    "projection_l1_ball": {"n": 6},
     "projection_simplex": {"n": 6},
     "lasso_box": {"n": 6, "m": 9},
 }
-DTYPES = [torch.float64, torch.float32]
-CASES = pytest.mark.parametrize("dtype", DTYPES, ids=["float64", "float32"])
+SINGLE = ("least_absolute_deviations", "classifier_l2", "linear_lp_ball", "projection_lp_ball", "lasso_box")
+CASES = pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, torch.float64) for name in FAMILIES] + [(name, torch.float32) for name in SINGLE],
+)
 SEEDS = (1, 1001)
 
 
 @functools.cache
 def _solved(name: str, dtype: torch.dtype) -> list[tuple[TestProblem, Solution]]:
-    """Two instances of a family, three starts each."""
+    """Two instances of a family, two starts each."""
     solved = []
     for seed in SEEDS:
         problem = testproblems.get(name, **FAMILIES[name], seed=seed)
-        x0 = problem.starts(3, seed=seed, dtype=dtype)
+        x0 = problem.starts(2, seed=seed, dtype=dtype)
         solution = pwcf.minimize(
-            problem.objective, x0, problem.constraints, bounds=problem.bounds, max_iterations=300
+            problem.objective, x0, problem.constraints, bounds=problem.bounds, max_iterations=250
         )
         solved.append((problem, solution))
     return solved
@@ -70,7 +71,6 @@ def _violation(problem: TestProblem, x: Tensor) -> Tensor:
 
 
 @CASES
-@pytest.mark.parametrize("name", FAMILIES)
 def test_converged_rows_are_near_the_optimum(name: str, dtype: torch.dtype) -> None:
     for problem, solution in _solved(name, dtype):
         excess = _excess(problem, solution)[solution.converged]
@@ -87,7 +87,9 @@ def test_the_bound_holds(name: str) -> None:
 
 
 def test_most_rows_converge() -> None:
-    converged = torch.cat([solution.converged for name in FAMILIES for _, solution in _solved(name, torch.float64)])
+    converged = torch.cat(
+        [solution.converged for name in FAMILIES for _, solution in _solved(name, torch.float64)]
+    )
     assert converged.double().mean() > 0.5
 
 
@@ -98,7 +100,6 @@ def test_every_row_converges_on_easy_families(name: str) -> None:
 
 
 @CASES
-@pytest.mark.parametrize("name", FAMILIES)
 def test_reported_numbers_are_those_of_the_point(name: str, dtype: torch.dtype) -> None:
     rounding = 1e-12 if dtype == torch.float64 else 1e-5
     feasibility = 1e-6 if dtype == torch.float64 else 1e-5
@@ -114,7 +115,6 @@ def test_reported_numbers_are_those_of_the_point(name: str, dtype: torch.dtype) 
 
 
 @CASES
-@pytest.mark.parametrize("name", FAMILIES)
 def test_no_row_is_better_than_the_optimum(name: str, dtype: torch.dtype) -> None:
     """Beyond what the tolerance on feasibility may bring."""
     slack = 1e-4 if dtype == torch.float64 else 1e-3
@@ -145,7 +145,9 @@ def test_interrupted_rows_have_evidence_but_no_claim() -> None:
 def test_an_infeasible_point_is_no_evidence() -> None:
     """A row without a feasible point does not bound anything."""
     line = pwcf.eq(lambda x: x.sum(-1) - 100)
-    solution = pwcf.minimize(lambda x: (x**2).sum(-1) + 1, torch.zeros(2, 3, dtype=torch.float64), [line], budget=1)
+    solution = pwcf.minimize(
+        lambda x: (x**2).sum(-1) + 1, torch.zeros(2, 3, dtype=torch.float64), [line], budget=1
+    )
     assert (solution.evidence.violation == 100).all()
     assert (solution.evidence.stationarity == torch.inf).all()
     assert not solution.converged.any()

@@ -168,7 +168,9 @@ def test_shape_of_x_is_kept() -> None:
         assert x.shape[1:] == (2, 3)
         return ((x - 1) ** 2).sum((1, 2))
 
-    solution = pwcf.minimize(objective, torch.zeros(4, 2, 3, dtype=F64), bounds=(None, torch.full((2, 3), 0.5)))
+    solution = pwcf.minimize(
+        objective, torch.zeros(4, 2, 3, dtype=F64), bounds=(None, torch.full((2, 3), 0.5))
+    )
     assert solution.x.shape == (4, 2, 3)
     torch.testing.assert_close(solution.x, torch.full((4, 2, 3), 0.5, dtype=F64))
 
@@ -371,7 +373,9 @@ def test_equal_bounds_fix_an_entry() -> None:
 def test_trajectory_is_padded_with_nan() -> None:
     x0 = torch.tensor([[-1.2, 1.0], [1.0, 1.0 + 1e-3], [0.3, -0.4]], dtype=F64)
     disc = pwcf.ineq(lambda x: (x**2).sum(-1) - 4)
-    solution = pwcf.minimize(_rosenbrock, x0, [disc], trajectory=True, slots=2)
+    solution = pwcf.minimize(
+        _rosenbrock, x0, [disc], trajectory=True, slots=2, budget=torch.tensor([50, 20, 35])
+    )
     path = solution.trajectory
     assert path is not None
     length = int(solution.iterations.max())
@@ -462,7 +466,9 @@ def test_stage_two_goes_on_where_stage_one_stopped() -> None:
     plain = pwcf.minimize(_rosenbrock, x0, max_iterations=40)
     stage_one = pwcf.minimize(_rosenbrock, x0, max_iterations=6)
     record = Recorder(lambda x, rows: _rosenbrock(x))
-    solution = pwcf.minimize(record, x0, restarts=pwcf.Restarts(x0.unsqueeze(0), iterations=6), max_iterations=40)
+    solution = pwcf.minimize(
+        record, x0, restarts=pwcf.Restarts(x0.unsqueeze(0), iterations=6), max_iterations=40
+    )
     assert torch.equal(solution.x, plain.x)
     assert torch.equal(solution.objective, plain.objective)
     assert torch.equal(solution.iterations, plain.iterations)
@@ -499,4 +505,6 @@ def test_restarts_and_state_exclude_each_other() -> None:
     x0 = torch.zeros(2, 2, dtype=F64)
     stopped = pwcf.minimize(_rosenbrock, x0, max_iterations=2, keep_state=True)
     with pytest.raises(ValueError, match="restarts"):
-        pwcf.minimize(_rosenbrock, x0, state=stopped.state, restarts=pwcf.Restarts(x0.unsqueeze(0)))
+        pwcf.minimize(
+            _rosenbrock, x0, state=stopped.state, restarts=pwcf.Restarts(x0.unsqueeze(0)), max_iterations=5
+        )

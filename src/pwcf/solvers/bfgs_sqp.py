@@ -37,6 +37,12 @@ MU_CUT, MU_LEAST = 0.5, 1e-8
 UNBOUNDED = 1e10
 # Restoration converges like Newton's method; if six steps do not do it, more will not.
 RESTORATIONS = 6
+# Multipliers above this share count as carrying weight.
+WEIGHTY = 1e-7
+# Iterations between two published tests of a row: each costs more than an iteration.
+PUBLISHED_EVERY = 5
+# Gradients this close count as neighbouring in the published test; GRANSO's choice.
+NEIGHBOURHOOD = 1e-4
 # Null steps in a row after which the quasi-Newton metric is given up.
 NULLS = 8
 # Multipliers of the bound reach this far beyond those of the penalty function, 1/mu. Without a limit the two
@@ -87,7 +93,7 @@ class BfgsSqp:
             phase=full(START, dtype=whole), best_x=x.clone(), best_values=full(torch.nan, 1 + p),
             best_violation=full(torch.inf), iterations=full(0, dtype=whole), evaluations=full(0, dtype=whole),
             gap=full(torch.inf), stationarity=full(torch.inf), mark=full(torch.inf),
-            marked_at=full(0, dtype=whole), tau=full(1), nulls=full(0, dtype=whole), plain=full(False, dtype=torch.bool), stride=full(1), status=full(RUNNING, dtype=whole),
+            marked_at=full(0, dtype=whole), tau=full(1), nulls=full(0, dtype=whole), plain=full(False, dtype=torch.bool), stride=full(1), path=full(0), status=full(RUNNING, dtype=whole),
             cuts=bundle.Cuts.empty(b, s.cuts, 1 + p, n, x),
             hessian=make_hessian(s.hessian, b, n, s.memory, x),
         )  # fmt: skip
@@ -113,10 +119,11 @@ class BfgsSqp:
         seen = (alive & ev.finite).nonzero().squeeze(-1)
         place = torch.zeros_like(S.phase)
         if seen.numel():
+            step = _rows(trial, seen) - _rows(S.reference, seen)
+            path = S.path[seen] + norm(_rows(trial, seen) - _rows(S.x, seen)).double()
             place[seen] = S.cuts.insert(
-                seen, _rows(trial, seen) - _rows(S.reference, seen), ev.values[seen], _rows(ev.gradients, seen),
-                S.evaluations[seen],
-            )  # fmt: skip
+                seen, step, ev.values[seen], _rows(ev.gradients, seen), S.evaluations[seen], path
+            )
         accept, failed = self._judge(S, trial, ev, alive, start)
         self._record_best(S, trial, ev, seen)
         far = UNBOUNDED * (1 + (S.first * S.scales[:, 0]).abs())
@@ -133,7 +140,12 @@ class BfgsSqp:
         stuck = failed
         if searching.numel():
             crawling = self._sqp_direction(S, searching)
+            if self.settings.test == "published":
+                crawling = self._published(S, searching)
             stuck[searching[crawling]] = True
+        if self.settings.test == "published":  # as published: a failed line search is the end
+            self._end(S, (stuck & (S.status == RUNNING)).nonzero().squeeze(-1))
+            return
         self._enter(S, (stuck | (accept & (S.phase == CERTIFY))).nonzero().squeeze(-1), BUNDLE)
         for phase, act in ((BUNDLE, self._bundle), (RESTORE, self._restore), (CERTIFY, self._certify)):
             rows = (alive & (S.phase == phase) & (S.status == RUNNING)).nonzero().squeeze(-1)
@@ -151,6 +163,8 @@ class BfgsSqp:
         S.trials[rows] = 0
 
     def _set_scales(self, S: Rows, ev: Evaluation, alive: Tensor) -> None:
+        if self.settings.test == "published":  # its tolerance refers to the functions as they are
+            return
         unset = (S.scale == 0) & alive.unsqueeze(-1)
         if bool(unset.any()):
             size = norm(ev.gradients).double()
@@ -211,7 +225,9 @@ class BfgsSqp:
         _put(S, "gradients", rows, new_gradients)
         S.values[rows] = ev.values[rows]
         S.cuts.home[rows] = place[rows]
-        S.stride[rows] = torch.where(old, norm(s).double(), S.stride[rows])
+        length = norm(s).double()
+        S.stride[rows] = torch.where(old, length, S.stride[rows])
+        S.path[rows] += length
 
     def user_violation(self, values: Tensor) -> Tensor:
         return violation(values[:, 1:], self.equality)
@@ -360,9 +376,7 @@ class BfgsSqp:
         heavy = (v > NEGLIGIBLE) & (v - found.violation_ahead < SUFFICIENT * v) & (mu > MU_LEAST)
         S.stationarity[rows] = norm(step).double()
         # Cuts that carry weight are kept.
-        used = torch.where(found.weights > 1e-9 * mu.unsqueeze(-1), S.evaluations[rows].unsqueeze(-1), -1)
-        stamp = S.cuts.stamp[rows]
-        S.cuts.stamp[rows] = torch.maximum(stamp, stamp.scatter_reduce(1, model.source, used, "amax"))
+        S.cuts.mark_used(rows, model.source, found.weights > WEIGHTY * mu.unsqueeze(-1), S.evaluations[rows])
 
         ending = ~(found.promise < -1e-14 * (1 + v)) | ~torch.isfinite(step.sum(-1))
         ending |= ~self._progress(S, rows, 0.1 * unit * mu, s.window + s.cuts // 2)
@@ -450,7 +464,9 @@ class BfgsSqp:
         scale = self._objective_scale(S, rows)
         target = (0.5 * s.tol * scale * sf).clamp(min=1e-300)
         bounds = self.bounds.of(S.index[rows])
-        left, q = bundle.gap(model, self.oracle.p, x, bounds, reach, target, MULTIPLIER_ROOM / S.mu[rows])
+        left, q, z = bundle.gap(model, self.oracle.p, x, bounds, reach, target, MULTIPLIER_ROOM / S.mu[rows])
+        certifying = S.phase[rows] == CERTIFY
+        S.cuts.mark_used(rows, model.source, (z > WEIGHTY) & certifying.unsqueeze(-1), S.evaluations[rows])
         # The bound holds for any multipliers; those of the last direction are the better ones where the
         # problem is smooth and the QP badly scaled.
         own = torch.cat([torch.ones_like(sf).unsqueeze(-1), S.multipliers[rows] / S.mu[rows].unsqueeze(-1)], -1)
@@ -472,11 +488,41 @@ class BfgsSqp:
         free = bounds.free(x, q)
         return q if free is None else q * free
 
+    def _published(self, S: Rows, rows: Tensor) -> Tensor:
+        """The paper's test: the step of the augmented dual over neighbouring gradients is short. For comparison.
+
+        Returns which rows have no usable direction; rows that pass say CONVERGED.
+        """
+        s, p = self.settings, self.oracle.p
+        scales, mu = S.scales[rows], S.mu[rows]
+        c = (S.values[rows] * scales)[:, 1:]
+        v = violation(c, self.equality)
+        # Alone in its neighbourhood, a gradient gives the direction just found.
+        length = norm(S.d[rows]).double()
+        near = S.cuts.stamp[rows] >= 0
+        near &= S.path[rows].unsqueeze(-1) - S.cuts.path[rows] <= NEIGHBOURHOOD
+        due = S.iterations[rows] % PUBLISHED_EVERY == 0
+        company = ((near.sum(1) > 1) & (due | (length <= s.tol))).nonzero().squeeze(-1)
+        for part in company.split(self._portion(S)) if company.numel() else ():
+            chosen = rows[part]
+            wide = bundle.neighbours(
+                self._model(S, chosen), S.cuts, chosen, S.path[chosen], NEIGHBOURHOOD, c[part]
+            )
+            for some, model in self._classes(wide, torch.ones_like(mu[part])):
+                metric = S.hessian.metric(chosen[some], model.V)
+                weights = bundle.bundle_step(model, metric.gram, mu[part][some], v[part][some], p).weights
+                length[part[some]] = norm(metric.combine(weights)).double()
+        S.stationarity[rows] = length
+        done = (length <= s.tol) & (self.user_violation(S.values[rows]) <= s.feasibility)
+        S.gap[rows] = length
+        S.status[rows] = torch.where(done, STATUSES.index(Status.CONVERGED), S.status[rows])
+        return ~done & (~(S.promise[rows] < 0) | ~torch.isfinite(S.d[rows].sum(-1)))
+
     def assess(self, S: Rows) -> None:
-        """Evidence for rows that hit a limit before any test; their status stays."""
+        """Evidence for rows that hit a limit, as of their last point; their status stays."""
         limits = [STATUSES.index(Status.MAX_ITERATIONS), STATUSES.index(Status.BUDGET)]
         limited = (S.status == limits[0]) | (S.status == limits[1])
-        rows = (limited & torch.isinf(S.gap) & torch.isfinite(S.best_values[:, 0])).nonzero().squeeze(-1)
+        rows = (limited & torch.isfinite(S.best_values[:, 0])).nonzero().squeeze(-1)
         if rows.numel() == 0:
             return
         for portion in rows.split(self._portion(S)):

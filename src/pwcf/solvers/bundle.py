@@ -8,7 +8,7 @@ bound for every choice of multipliers, so an inexact QP cannot make it false.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import torch
@@ -31,6 +31,8 @@ class Cuts:
     """(B, l) when the cut was made or last mattered, -1 if the place is empty."""
     home: Tensor
     """(B,) the place of the cut made at the current point: never given up."""
+    path: Tensor
+    """(B, l) how far the row had travelled when the cut was made: a bound on the distance to it."""
 
     @classmethod
     def empty(cls, b: int, size: int, columns: int, n: int, like: Tensor) -> Cuts:
@@ -39,12 +41,15 @@ class Cuts:
             torch.zeros(b, size, columns, dtype=torch.float64, device=like.device),
             torch.full((b, size), -1, dtype=torch.int64, device=like.device),
             torch.zeros(b, dtype=torch.int64, device=like.device),
+            torch.zeros(b, size, dtype=torch.float64, device=like.device),
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        return {"gradients": self.gradients, "offsets": self.offsets, "stamp": self.stamp, "home": self.home}
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
-    def insert(self, rows: Tensor, step: Tensor, values: Tensor, gradients: Tensor, clock: Tensor) -> Tensor:
+    def insert(
+        self, rows: Tensor, step: Tensor, values: Tensor, gradients: Tensor, clock: Tensor, path: Tensor
+    ) -> Tensor:
         """Store the cut of a point at ``step`` (r, n) from the reference; returns its place (r,)."""
         stamp = self.stamp[rows].scatter(1, self.home[rows].unsqueeze(1), torch.iinfo(torch.int64).max)
         first = self.stamp[rows].amax(1) < 0
@@ -52,7 +57,14 @@ class Cuts:
         self.gradients[rows, place] = gradients
         self.offsets[rows, place] = values - dot(gradients, step.unsqueeze(1)).double()
         self.stamp[rows, place] = clock
+        self.path[rows, place] = path
         return place
+
+    def mark_used(self, rows: Tensor, source: Tensor, used: Tensor, clock: Tensor) -> None:
+        """Renew the stamp of the cuts (r, K places) that carried weight."""
+        stamp = self.stamp[rows]
+        now = torch.where(used, clock.unsqueeze(-1), -1)
+        self.stamp[rows] = torch.maximum(stamp, stamp.scatter_reduce(1, source, now, "amax"))
 
 
 class Model(NamedTuple):
@@ -127,6 +139,24 @@ def model(
     return Model(heights.flatten(1).gather(1, pick), V, owner, source, signs, top)
 
 
+def neighbours(m: Model, cuts: Cuts, rows: Tensor, path: Tensor, radius: float, c: Tensor) -> Model:
+    """The model of the published test: gradients within ``radius``, all taken as if they were at x.
+
+    Heights are 0 for f and c_i(x) (scaled, (r, p)) for the constraints: linearisation errors do not count.
+    """
+    near = path.unsqueeze(-1) - cuts.path[rows].gather(1, m.source) <= radius
+    at_home = m.source == cuts.home[rows].unsqueeze(-1)
+    owner = torch.where((m.owner >= 0) & (near | at_home), m.owner, torch.full_like(m.owner, -1))
+    values = torch.cat([torch.zeros_like(path).unsqueeze(-1), c], -1)
+    heights = values.gather(1, owner.clamp(min=0)) * torch.where(owner > 0, m.sign, torch.ones_like(m.sign))
+    # Neighbours first; only they count.
+    score = torch.where(owner >= 0, torch.inf, -torch.inf).double()
+    order = score.argsort(dim=1, descending=True, stable=True)
+    V = m.V.gather(1, order.unsqueeze(-1).expand_as(m.V)) * (owner.gather(1, order) >= 0).unsqueeze(-1)
+    fields = (heights, V, owner, m.source, m.sign, score)
+    return Model(*(t if t is V else t.gather(1, order) for t in fields))
+
+
 class BundleStep(NamedTuple):
     """Solution of the bundle subproblem."""
 
@@ -162,16 +192,16 @@ def bundle_step(m: Model, gram: Tensor, mu: Tensor, violation: Tensor, p: int) -
 
 def gap(
     m: Model, p: int, x: Tensor, bounds: Bounds, reach: Tensor, target: Tensor, largest: Tensor
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """A bound on f(x) - min f over feasible points within ``reach`` of x, in the scale of the columns.
 
     For any s in the simplex and k >= 0:  f(y) >= f(x) + s'height_f + k'height_c + (V'z)'(y - x)  at every
     feasible y of a convex problem. The multipliers are found by a QP whose weight on |V'z|^2 suits a
     bound of about ``target``, with each constraint's at most ``largest``; then the bound is computed for
-    them exactly, bounds of the box included. Also returns V'z.
+    them exactly, bounds of the box included. Also returns V'z and z.
     """
     heights, V, owner = m.heights, m.V, m.owner
-    best, best_q = torch.full_like(reach, torch.inf), torch.zeros_like(x)
+    best, best_q, best_z = torch.full_like(reach, torch.inf), torch.zeros_like(x), torch.zeros_like(heights)
     objective = (owner == 0).double()
     groups = _groups(owner, p)
     caps = largest.unsqueeze(-1).expand(groups.shape[:2])
@@ -189,9 +219,10 @@ def gap(
         z = torch.where(owner == 0, z / share, z)
         aggregate = weighted(z, V)
         bound = slope_bound(aggregate, x, bounds, reach) - dot(z, heights)
-        best_q = torch.where((bound < best).unsqueeze(-1), aggregate, best_q)
+        better = (bound < best).unsqueeze(-1)
+        best_q, best_z = torch.where(better, aggregate, best_q), torch.where(better, z, best_z)
         best = torch.minimum(best, bound)
-    return best, best_q
+    return best, best_q, best_z
 
 
 def slope_bound(q: Tensor, x: Tensor, bounds: Bounds, reach: Tensor) -> Tensor:

@@ -114,19 +114,46 @@ def solve_group_qp(
 
 
 def solve_box_qp(Q: Tensor, q: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    """Minimise 1/2 z'Qz + q'z over lower <= z <= upper, (b, k). One column is solved in closed form."""
+    """Minimise 1/2 z'Qz + q'z over lower <= z <= upper, (b, k). One or two columns are solved exactly."""
     k = q.shape[-1]
     if k == 0:
         return torch.zeros_like(q)
     if k == 1:
-        curvature = Q[..., 0]
-        flat = curvature <= 0
-        free = -q / torch.where(flat, torch.ones_like(curvature), curvature)
-        at_end = torch.where(q > 0, lower, torch.where(q < 0, upper, lower.clamp(min=0)))
-        return torch.where(flat, at_end, free).clamp(lower, upper)
+        return _box_qp_1(Q[..., 0], q, lower, upper)
+    if k == 2:
+        return _box_qp_2(Q, q, lower, upper)
     identity = torch.eye(k, dtype=q.dtype, device=q.device).expand(q.shape[0], k, k)
     shifted = solve_group_qp(Q, q + matvec(Q, lower), identity, upper - lower)
     return lower + shifted
+
+
+def _box_qp_1(curvature: Tensor, q: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    """The minimiser of 1/2 curvature z^2 + q z between the bounds, elementwise; nearest to 0 if all are."""
+    flat = curvature <= 0
+    free = -q / torch.where(flat, torch.ones_like(curvature), curvature)
+    at_end = torch.where(q > 0, lower, torch.where(q < 0, upper, lower.clamp(min=0)))
+    return torch.where(flat, at_end, free).clamp(lower, upper)
+
+
+def _box_qp_2(Q: Tensor, q: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    """Two columns: the best of the free solution and, on each of the four edges, the exact one."""
+    a, b, c = Q[:, 0, 0], Q[:, 0, 1], Q[:, 1, 1]
+    determinant = a * c - b * b
+    regular = determinant > 1e-12 * a * c
+    safe = torch.where(regular, determinant, torch.ones_like(determinant))
+    free = torch.stack([(b * q[:, 1] - c * q[:, 0]) / safe, (b * q[:, 0] - a * q[:, 1]) / safe], -1)
+    inside = regular & (free >= lower).all(-1) & (free <= upper).all(-1)
+    candidates = [free]
+    for fixed, other in ((0, 1), (1, 0)):
+        for side in (lower, upper):
+            value = side[:, fixed]
+            best = _box_qp_1(Q[:, other, other], q[:, other] + b * value, lower[:, other], upper[:, other])
+            candidates.append(torch.stack([value, best] if fixed == 0 else [best, value], -1))
+    z = torch.stack(candidates, 1)
+    cost = 0.5 * (a * z[..., 0].T ** 2 + c * z[..., 1].T ** 2).T + b[:, None] * z[..., 0] * z[..., 1] + dot(z, q.unsqueeze(1))
+    cost[:, 0] = torch.where(inside, cost[:, 0], torch.inf)
+    pick = cost.argmin(1)
+    return z[torch.arange(len(q), device=q.device), pick]
 
 
 def _even_start(groups: Tensor, caps: Tensor, simplex: Tensor | None, mass: Tensor | None) -> Tensor:

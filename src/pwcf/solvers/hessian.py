@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from pwcf.solvers.rowwise import bmm, dot, weighted
+from pwcf.solvers.rowwise import add_product, bmm, dot, weighted
 
 # A pair is used only if s'y > CURVATURE |s| |y|: weak Wolfe makes s'y positive in exact arithmetic,
 # projection onto bounds does not, and a tiny s'y would blow H up.
@@ -66,16 +66,21 @@ class FullBFGS:
         rows, s, y, sy, yy = rows[good], s[good], y[good], sy[good], yy[good]
         if rows.numel() == 0:
             return
-        H = self.H[rows]
+        everyone = rows.numel() == self.H.shape[0]
+        H = self.H if everyone else self.H[rows]
         # First pair: scale the identity to the observed curvature.
         first = ~self.started[rows]
-        H = torch.where(first[:, None, None], H * (sy / yy)[:, None, None], H)
+        if bool(first.any()):
+            H = torch.where(first[:, None, None], H * (sy / yy)[:, None, None], H)
         Hy = bmm(H, y.unsqueeze(-1)).squeeze(-1)
-        rho = 1 / sy
-        a = (rho * (1 + rho * dot(y, Hy)))[:, None, None]
-        cross = (rho[:, None] * Hy).unsqueeze(-1) * s.unsqueeze(1)
-        H = H + a * (s.unsqueeze(-1) * s.unsqueeze(1)) - cross - cross.mT
-        self.H[rows] = H
+        rho = (1 / sy).unsqueeze(-1)
+        # H + s u' + u s' with u = rho (1 + rho y'Hy) s / 2 - rho Hy: one pass over H.
+        u = 0.5 * rho * (1 + rho * dot(y, Hy).unsqueeze(-1)) * s - rho * Hy
+        H = add_product(H, torch.stack([s, u], -1), torch.stack([u, s], 1))
+        if everyone:
+            self.H = H
+        else:
+            self.H[rows] = H
         self.started[rows] = True
 
 

@@ -124,7 +124,7 @@ def _trace(log: Log, solver: BfgsSqp, S: Rows, ids: Tensor, moved: Tensor) -> No
     if rows.numel():
         entry = (
             ids[rows], S.iterations[rows], S.values[rows, 0], solver.user_violation(S.values[rows]),
-            S.gap[rows], S.mu[rows], S.t[rows],
+            S.gap[rows], S.mu[rows], S.stride[rows],
         )  # fmt: skip
         log.entries.append(tuple(tensor.clone() for tensor in entry))
 

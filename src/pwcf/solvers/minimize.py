@@ -21,6 +21,8 @@ from pwcf.solvers.status import Status
 
 # Full BFGS handles kinks better than L-BFGS, and up to here its n x n matrix costs little.
 FULL_BFGS_UP_TO = 200
+# Up to here the bundle can hold the cuts that even a vertex needs.
+CERTIFIABLE_UP_TO = 60
 RESUMABLE = (Status.MAX_ITERATIONS, Status.BUDGET)
 
 
@@ -92,13 +94,17 @@ def minimize(
             raise TypeError(
                 f"constraints[{i}]: expected pwcf.ineq(...) or pwcf.eq(...), found {type(constraint).__name__}"
             )
+    if not isinstance(feasibility, (int, float)) or not feasibility > 0:
+        raise ValueError(f"feasibility: expected a number > 0, found {feasibility!r}")
+    if restarts is not None and state is not None:
+        raise ValueError("state: cannot be combined with restarts; continue the saved rows without them")
     spending = _check_budget(budget, b, x0.device)
     oracle = Oracle(objective, constraints, shape, b)
     if b == 0:
         return _nothing(x0, shape)
     first = min(slots or b, b)
     everyone = torch.arange(b, device=x0.device)
-    oracle.prepare(box.of(everyone[:first]).project(x0[:first]), everyone[:first])
+    oracle.prepare(x0[:first], everyone[:first], box.of(everyone[:first]).project)
     settings = _settings(n, oracle.p, tol, feasibility, hessian, memory, mu0, test)
     solver = BfgsSqp(oracle, box, settings)
     log = Log(keep_state=keep_state, trajectory=trajectory)
@@ -119,10 +125,14 @@ def _settings(
 ) -> Settings:
     if hessian == "auto":
         hessian = "bfgs" if n <= FULL_BFGS_UP_TO else "lbfgs"
-    # To show that a kink with n faces is a minimum takes n + 1 cuts, some more while they are being found.
-    # Beyond what the QPs bear, or memory (n > 20,000), the bundle only serves as a fallback.
-    cuts = min(2 * n + 30, 150) if n <= 200 else (30 if n <= 20_000 else 10)
-    columns = min(cuts * (1 + p), 2 * n + 30 if p == 0 else 3 * n + 30, 150)
+    # To show that a kink with n faces is a minimum takes n + 1 cuts that carry weight; the store holds twice
+    # as many, so that none of them is lost while others are tried. Where n is too large for that the
+    # bundle is a fallback that must be cheap in time, and beyond n = 20,000 in memory too.
+    if n <= CERTIFIABLE_UP_TO:
+        cuts, columns = 2 * n + 40, max(n + 20, 40)
+    else:
+        cuts, columns = (30 if n <= 20_000 else 10), 30
+    columns = min(columns if p == 0 else 2 * columns, cuts * (1 + p))
     return Settings(
         tol=tol, feasibility=feasibility, hessian=hessian, memory=memory, cuts=cuts, columns=columns, mu0=mu0,
         test=test, window=10,
@@ -146,7 +156,11 @@ def _screen(
     starts = torch.cat([x0.unsqueeze(0), points.to(x0).reshape(-1, b, x0.shape[1])])
     R = starts.shape[0]
     users = torch.arange(b, device=x0.device).repeat(R)
-    share = None if limits.budget is None else (limits.budget // (2 * R)).clamp(min=1).repeat(R)
+    if limits.budget is not None and bool((limits.budget < 2 * R).any()):
+        raise ValueError(
+            f"budget: {int(limits.budget.min())} evaluations are too few for {R} starts; expected at least {2 * R}"
+        )
+    share = None if limits.budget is None else (limits.budget // (2 * R)).repeat(R)
     first = Limits(min(restarts.iterations, limits.max_iterations), share, limits.slots)
     queue = Queue(solver, starts.reshape(R * b, -1), users, None)
     rows = run(solver, oracle, queue, first, Log(keep_state=True))
@@ -234,6 +248,8 @@ def _check_budget(budget: int | Tensor | None, b: int, device: torch.device) -> 
             raise ValueError(
                 f"budget: expected a number or an integer tensor ({b},), found {budget.dtype} {tuple(budget.shape)}"
             )
+        if bool((budget < 1).any()):
+            raise ValueError(f"budget: expected whole numbers >= 1, found {int(budget.min())}")
         return budget.to(device=device, dtype=torch.int64)
     _check_count("budget", budget, 1)
     return torch.full((b,), budget, dtype=torch.int64, device=device)

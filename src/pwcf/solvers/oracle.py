@@ -16,6 +16,13 @@ from pwcf.problems.folding import fold
 Function = Callable[..., Any]
 
 
+_NEEDS_ROWS = (
+    "objective/constraints: values change when fewer rows are evaluated. With slots= smaller than the batch a "
+    "function must accept any rows: let it take a second argument `rows` (indices into the batch) to pick "
+    "per-row data"
+)
+
+
 class Evaluation(NamedTuple):
     """Values and gradients of a rows: f and c in ``values`` (a, 1+p), ``gradients`` (a, 1+p, n)."""
 
@@ -55,6 +62,7 @@ class Oracle:
             for i, c in enumerate(self.constraints)
         ]
         self.whole_batch: Tensor | None = None
+        self.project: Callable[[Tensor], Tensor] = lambda x: x
         self.columns: list[int] = []
         self.sense: Tensor = torch.zeros(0, dtype=torch.bool)
 
@@ -67,12 +75,18 @@ class Oracle:
         """Number of constraint columns after folding."""
         return sum(self.columns)
 
-    def prepare(self, x: Tensor, rows: Tensor) -> None:
+    def prepare(self, x: Tensor, rows: Tensor, project: Callable[[Tensor], Tensor]) -> None:
         """Learn the number of columns from one evaluation, and check that rows are independent."""
+        self.project = project
         pick = torch.arange(x.shape[0] - 1, -1, -2, device=x.device)
-        shifted = _others_moved(x, pick)
-        with torch.no_grad():
-            outputs = self._outputs(shifted, rows, folded=True)
+        shifted = self._others_moved(project(x), pick)
+        try:
+            with torch.no_grad():
+                outputs = self._outputs(shifted, rows)
+        except (RuntimeError, IndexError) as error:
+            if x.shape[0] == self.batch:
+                raise
+            raise ValueError(f"{_NEEDS_ROWS} ({error})") from error
         self.columns = [o.shape[1] for o in outputs[1:]]
         eq = [c.sense == "eq" and c.fold is None for c in self.constraints]
         sense = [flag for flag, k in zip(eq, self.columns, strict=True) for _ in range(k)]
@@ -84,7 +98,7 @@ class Oracle:
         """Values and gradients at x (a, n) for the rows (a,) of the user's batch."""
         point = x.detach().clone().requires_grad_(True)
         with torch.enable_grad():
-            outputs = self._outputs(point, rows, folded=True)
+            outputs = self._outputs(point, rows)
             gradients = _gradients(outputs, point)
         values = torch.cat([o.detach() for o in outputs], 1).double()
         finite = torch.isfinite(values).all(1) & torch.isfinite(gradients.flatten(1).sum(1))
@@ -92,42 +106,18 @@ class Oracle:
             gradients = torch.where(finite[:, None, None], gradients, torch.zeros_like(gradients))
         return Evaluation(values, gradients, finite)
 
-    def components(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-        """The columns behind the folds, unfolded: values (a, k), gradients (a, k, n), sense (k,).
-
-        None if nothing is folded. Stationarity of a folded problem is no evidence for the user's own
-        one, so the evidence is taken here.
-        """
-        if not any(c.fold is not None for c in self.constraints):
-            return None
-        point = x.detach().clone().requires_grad_(True)
-        with torch.enable_grad():
-            outputs = self._outputs(point, rows, folded=False)[1:]
-            picked = [o for o, c in zip(outputs, self.constraints, strict=True) if c.fold is not None]
-            gradients = _gradients(picked, point)
-        values = torch.cat([o.detach() for o in picked], 1).double()
-        eq = [c.sense == "eq" for c in self.constraints if c.fold is not None]
-        sense = [flag for flag, o in zip(eq, picked, strict=True) for _ in range(o.shape[1])]
-        return values, gradients, torch.tensor(sense, dtype=torch.bool, device=x.device)
-
-    def component_count(self, x: Tensor, rows: Tensor) -> int:
-        """How many columns stand behind the folds."""
-        with torch.no_grad():
-            outputs = self._outputs(x[:1], rows[:1], folded=False)[1:]
-        return sum(o.shape[1] for o, c in zip(outputs, self.constraints, strict=True) if c.fold is not None)
-
     # ---- calling the user's functions -------------------------------------------------------------
 
-    def _outputs(self, x: Tensor, rows: Tensor, folded: bool) -> list[Tensor]:
+    def _outputs(self, x: Tensor, rows: Tensor) -> list[Tensor]:
         """[f (a, 1), columns of each constraint (a, k)], through the whole batch if need be."""
         if self.whole_batch is None:
-            return self._call(x.reshape(-1, *self.shape), rows, folded)
+            return self._call(x.reshape(-1, *self.shape), rows)
         full = self.whole_batch.clone().index_copy(0, rows, x)
         everyone = torch.arange(self.batch, device=x.device)
-        outputs = self._call(full.reshape(-1, *self.shape), everyone, folded)
+        outputs = self._call(full.reshape(-1, *self.shape), everyone)
         return [o[rows] for o in outputs]
 
-    def _call(self, x: Tensor, rows: Tensor, folded: bool) -> list[Tensor]:
+    def _call(self, x: Tensor, rows: Tensor) -> list[Tensor]:
         a = x.shape[0]
         result = self.objective(x, rows)
         extra: list[Any] = []
@@ -149,7 +139,7 @@ class Oracle:
         for i, (constraint, source) in enumerate(zip(self.constraints, self.sources, strict=True)):
             value = next(given) if source is None else source(x, rows)
             value = _column(value, a, f"constraints[{i}] ({constraint.name})", False)
-            if folded and constraint.fold is not None:
+            if constraint.fold is not None:
                 value = fold(value, constraint.sense, constraint.fold).unsqueeze(1)
             outputs.append(value)
         return outputs
@@ -160,20 +150,16 @@ class Oracle:
         """Values of the rows ``pick`` must be the same without the other rows."""
         try:
             with torch.no_grad():
-                alone = torch.cat(self._outputs(x[pick], rows[pick], folded=True), 1)
+                alone = torch.cat(self._outputs(x[pick], rows[pick]), 1)
             if _same(alone, values[pick]):
                 return
         except (RuntimeError, IndexError, ValueError, TypeError):
             pass
         # Not served by fewer rows: either rows are coupled, or the function holds data of the whole batch.
         if x.shape[0] != self.batch:
-            raise ValueError(
-                "objective/constraints: values change when fewer rows are evaluated. With slots= smaller than "
-                "the batch a function must accept any rows: let it take a second argument `rows` (indices "
-                "into the batch) to pick per-row data"
-            )
+            raise ValueError(_NEEDS_ROWS)
         again = torch.cat(self._evaluate_whole(x, rows), 1)
-        others = torch.cat(self._evaluate_whole(_others_moved(x, pick), rows), 1)
+        others = torch.cat(self._evaluate_whole(self._others_moved(x, pick), rows), 1)
         labels = ["objective"] + [
             f"constraints[{i}] ({c.name})"
             for i, (c, k) in enumerate(zip(self.constraints, self.columns, strict=True))
@@ -192,17 +178,18 @@ class Oracle:
                 )
         self.whole_batch = x.detach().clone()
 
+    def _others_moved(self, x: Tensor, pick: Tensor) -> Tensor:
+        """x with all rows but ``pick`` moved a little, each by another amount: equal rows would hide a coupling."""
+        size = 1e-2 * torch.linspace(1, 2, x.shape[0], dtype=x.dtype, device=x.device).unsqueeze(-1)
+        step = size * (1 + x.abs())
+        up, down = self.project(x + step), self.project(x - step)
+        moved = torch.where(up != x, up, down)
+        moved[pick] = x[pick]
+        return moved
+
     def _evaluate_whole(self, x: Tensor, rows: Tensor) -> list[Tensor]:
         with torch.no_grad():
-            return self._call(x.reshape(-1, *self.shape), rows, folded=True)
-
-
-def _others_moved(x: Tensor, pick: Tensor) -> Tensor:
-    """x with all rows but ``pick`` moved a little, each by another amount: equal rows would hide a coupling."""
-    size = 1e-2 * torch.linspace(1, 2, x.shape[0], dtype=x.dtype, device=x.device).unsqueeze(-1)
-    moved = x + size * (1 + x.abs())
-    moved[pick] = x[pick]
-    return moved
+            return self._call(x.reshape(-1, *self.shape), rows)
 
 
 def _source(function: Function, label: str) -> _Source:

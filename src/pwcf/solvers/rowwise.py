@@ -18,6 +18,13 @@ def bmm(left: Tensor, right: Tensor) -> Tensor:
     return torch.bmm(left, right)
 
 
+def add_product(base: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """base + left right, batched, the same bits for any batch size."""
+    if left.shape[0] == 1:
+        return torch.baddbmm(base.expand(2, -1, -1), left.expand(2, -1, -1), right.expand(2, -1, -1))[:1]
+    return torch.baddbmm(base, left, right)
+
+
 def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
     """Batched product "b i k, b k -> b i"."""
     return bmm(matrix, vector.unsqueeze(-1)).squeeze(-1)

@@ -62,6 +62,8 @@ class Rows:
     plain: Tensor
     stride: Tensor
     """(B,) length of the last accepted move; ``nulls`` counts bundle steps since."""
+    path: Tensor
+    """(B,) total length of all moves."""
     status: Tensor
     cuts: Cuts
     hessian: InverseHessian
