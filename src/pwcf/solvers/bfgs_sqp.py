@@ -43,6 +43,8 @@ WEIGHTY = 1e-7
 PUBLISHED_EVERY = 5
 # Gradients this close count as neighbouring in the published test; GRANSO's choice.
 NEIGHBOURHOOD = 1e-4
+# A constraint counts as arrived at zero when this share of its value is left.
+ARRIVED = 0.1
 # Null steps in a row after which the quasi-Newton metric is given up.
 NULLS = 8
 # Multipliers of the bound reach this far beyond those of the penalty function, 1/mu. Without a limit the two
@@ -142,6 +144,8 @@ class BfgsSqp:
             crawling = self._sqp_direction(S, searching)
             if self.settings.test == "published":
                 crawling = self._published(S, searching)
+            elif bool(crawling.any()):
+                self._claim(S, searching[crawling], self._simple_bound(S, searching[crawling])[0])
             stuck[searching[crawling]] = True
         if self.settings.test == "published":  # as published: a failed line search is the end
             self._end(S, (stuck & (S.status == RUNNING)).nonzero().squeeze(-1))
@@ -186,7 +190,11 @@ class BfgsSqp:
         restored = ev.finite & (S.phase == RESTORE) & (v_new <= 0.9 * v_old)
         armijo = ev.finite & (change <= line_search.ARMIJO * promised) & (promised < 0)
         serious = ev.finite & (change <= SERIOUS * S.promise) & (S.promise < 0)
+        # SQP steps aim at the kink c = 0. A constraint that has all but arrived there pulls no longer: its
+        # slope would make the search go on past the kink.
+        arrived = new[:, 1:].abs() <= ARRIVED * old[:, 1:].abs()
         active = torch.where(self.equality, new[:, 1:].sign(), (new[:, 1:] > 0).double())
+        active = torch.where(arrived, torch.zeros_like(active), active)
         weights = torch.cat([S.mu.unsqueeze(-1), active], -1) * scales
         inside = S.d if not self.bounds.present else torch.where(trial == S.x + S.t.to(S.x.dtype).unsqueeze(-1) * S.d, S.d, torch.zeros_like(S.d))
         slope = (dot(ev.gradients, inside.unsqueeze(1)).double() * weights).sum(-1)
@@ -253,46 +261,21 @@ class BfgsSqp:
         bounds = self.bounds.of(S.index[rows])
         scales, x, G = S.scales[rows], _rows(S.x, rows), _rows(S.gradients, rows)
         c = S.values[rows, 1:] * scales[:, 1:]
-        mu, multipliers = S.mu[rows], S.multipliers[rows]
-        free: Tensor | None = None
-        todo = torch.arange(rows.numel(), device=rows.device)
-        d, promise = torch.zeros_like(x), torch.zeros_like(mu)
-        # Entries held by a bound depend on the multipliers and these on the entries: repeat where it changed.
-        for attempt in range(3 if bounds.present else 1):
-            part = _narrow(bounds, todo)
-            xt, Gt, st, ct = _rows(x, todo), _rows(G, todo), scales[todo], c[todo]
-            weights = torch.cat([mu[todo].unsqueeze(-1), multipliers[todo]], -1) * st
-            mask = part.free(xt, weighted(weights, Gt))
-            if mask is not None and free is not None:
-                mask = mask * free[todo]
-            V = Gt if mask is None else Gt * mask.unsqueeze(1)
-            metric = S.hessian.metric(rows[todo], V)
-            gram = metric.gram * st.unsqueeze(-1) * st.unsqueeze(1)
-            found = steer(gram, ct, mu[todo], self.equality)
-            weights = torch.cat([found.mu.unsqueeze(-1), found.multipliers], -1) * st
-            step = -metric.combine(weights)
-            if mask is not None:
-                step = step * mask
-                blocked = part.free(xt, -step)
-                assert blocked is not None
-                mask = mask * blocked
-                if free is None:
-                    free = mask
-                else:
-                    free[todo] = mask
-                step = step * blocked
-            d[todo] = step
-            mu[todo], multipliers[todo] = found.mu, found.multipliers
-            v = violation(ct, self.equality)
-            promise[todo] = found.mu * found.change_f + found.violation_ahead - v
-            if mask is None:
-                break
-            again = (blocked == 0).any(-1)
-            todo = todo[again]
-            if todo.numel() == 0:
-                break
+        # Two-metric projection: entries at a bound with the Lagrangian's gradient pushing out stay. The
+        # multipliers of the last direction tell which; what these get wrong is put right at once below.
+        guess = torch.cat([S.mu[rows].unsqueeze(-1), S.multipliers[rows]], -1) * scales
+        free = bounds.free(x, weighted(guess, G)) if bounds.present else None
+        metric = S.hessian.metric(rows, G if free is None else G * free.unsqueeze(1))
+        gram = metric.gram * scales.unsqueeze(-1) * scales.unsqueeze(1)
+        found = steer(gram, c, S.mu[rows], self.equality)
+        d = -metric.combine(torch.cat([found.mu.unsqueeze(-1), found.multipliers], -1) * scales)
+        if free is not None:
+            blocked = bounds.free(x, -d)
+            assert blocked is not None
+            d = d * free * blocked
         _put(S, "d", rows, d)
-        S.promise[rows], S.mu[rows], S.multipliers[rows] = promise, mu, multipliers
+        S.promise[rows] = found.mu * found.change_f + found.violation_ahead - violation(c, self.equality)
+        S.mu[rows], S.multipliers[rows] = found.mu, found.multipliers
         S.t[rows], S.t_low[rows], S.t_high[rows] = 1.0, 0.0, torch.inf
         S.trials[rows] = 0
         return self._crawls(S, rows)
@@ -454,29 +437,44 @@ class BfgsSqp:
         )
 
     def _test(self, S: Rows, rows: Tensor, model: bundle.Model) -> Tensor:
-        """The convergence test: feasible, and the bundle bound leaves at most tol to gain.
+        """The convergence test with the best multipliers the cuts offer.
 
         Returns the aggregate gradient of the bound, without entries held by a bound.
         """
         s, x = self.settings, S.x[rows]
-        reach = torch.maximum(norm(x - S.reference[rows]), 0.1 * (1 + norm(x))).double()
-        sf = S.scales[rows, 0]
-        scale = self._objective_scale(S, rows)
-        target = (0.5 * s.tol * scale * sf).clamp(min=1e-300)
+        target = (0.5 * s.tol * self._objective_scale(S, rows) * S.scales[rows, 0]).clamp(min=1e-300)
         bounds = self.bounds.of(S.index[rows])
-        left, q, z = bundle.gap(model, self.oracle.p, x, bounds, reach, target, MULTIPLIER_ROOM / S.mu[rows])
+        room = MULTIPLIER_ROOM / S.mu[rows]
+        left, q, z = bundle.gap(model, self.oracle.p, x, bounds, self._reach(S, rows), target, room)
         certifying = S.phase[rows] == CERTIFY
         S.cuts.mark_used(rows, model.source, (z > WEIGHTY) & certifying.unsqueeze(-1), S.evaluations[rows])
-        # The bound holds for any multipliers; those of the last direction are the better ones where the
-        # problem is smooth and the QP badly scaled.
-        own = torch.cat([torch.ones_like(sf).unsqueeze(-1), S.multipliers[rows] / S.mu[rows].unsqueeze(-1)], -1)
-        own = own * S.scales[rows]
-        simple_q = weighted(own, S.gradients[rows])
-        simple = bundle.slope_bound(simple_q, x, bounds, reach) - dot(own[:, 1:], S.values[rows, 1:])
+        simple, simple_q = self._simple_bound(S, rows)
         q = torch.where((simple < left).unsqueeze(-1), simple_q, q)
-        left = torch.minimum(left, simple)
-        F = S.best_values[rows, 0]
-        ahead = F - S.values[rows, 0]
+        self._claim(S, rows, torch.minimum(left, simple))
+        free = bounds.free(x, q)
+        return q if free is None else q * free
+
+    def _reach(self, S: Rows, rows: Tensor) -> Tensor:
+        """How far a better point may lie: as far as the row has come, and a tenth of the size of x at least."""
+        x = _rows(S.x, rows)
+        return torch.maximum(norm(x - _rows(S.reference, rows)), 0.1 * (1 + norm(x))).double()
+
+    def _simple_bound(self, S: Rows, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The bound with the multipliers of the last direction and the gradients at x alone.
+
+        Valid like any other; where the problem is smooth it is as good as the best, and costs no QP.
+        """
+        mu = S.mu[rows].unsqueeze(-1)
+        own = torch.cat([torch.ones_like(mu), S.multipliers[rows] / mu], -1) * S.scales[rows]
+        q = weighted(own, _rows(S.gradients, rows))
+        slope = bundle.slope_bound(q, _rows(S.x, rows), self.bounds.of(S.index[rows]), self._reach(S, rows))
+        return slope - dot(own[:, 1:], S.values[rows, 1:]), q
+
+    def _claim(self, S: Rows, rows: Tensor, left: Tensor) -> None:
+        """Say CONVERGED where the best point is feasible and ``left`` (scaled) leaves at most tol to gain."""
+        s, sf = self.settings, S.scales[rows, 0]
+        scale = self._objective_scale(S, rows)
+        ahead = S.best_values[rows, 0] - S.values[rows, 0]
         total = ahead.clamp(min=0) + (left / sf).clamp(min=0)
         feasible = S.best_violation[rows] <= s.feasibility
         # A known feasible point below the bound contradicts it: the problem is not convex on this scale.
@@ -485,8 +483,6 @@ class BfgsSqp:
         relative = torch.where(feasible, relative, torch.inf)
         S.gap[rows] = relative
         S.status[rows] = torch.where(relative <= s.tol, STATUSES.index(Status.CONVERGED), S.status[rows])
-        free = bounds.free(x, q)
-        return q if free is None else q * free
 
     def _published(self, S: Rows, rows: Tensor) -> Tensor:
         """The paper's test: the step of the augmented dual over neighbouring gradients is short. For comparison.
@@ -554,10 +550,6 @@ def _put(S: Rows, name: str, rows: Tensor, value: Tensor) -> None:
         setattr(S, name, value)
     else:
         getattr(S, name)[rows] = value
-
-
-def _narrow(bounds: Bounds, rows: Tensor) -> Bounds:
-    return bounds.of(rows)
 
 
 def _pick(model: bundle.Model, mask: Tensor) -> bundle.Model:

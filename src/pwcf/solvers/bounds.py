@@ -34,12 +34,8 @@ class Bounds:
         """1 where a step against ``gradient`` may move, 0 where x sits at a bound and is pushed out."""
         if not self.present:
             return None
-        blocked = torch.zeros_like(x, dtype=torch.bool)
-        if self.lower is not None:
-            blocked |= (x <= self.lower) & (gradient > 0)
-        if self.upper is not None:
-            blocked |= (x >= self.upper) & (gradient < 0)
-        return (~blocked).to(x.dtype)
+        # Moves are tested at their sign: the size of a gradient may vanish beside that of x.
+        return ((self.project(x - gradient.sign()) != x) | (gradient == 0)).to(x.dtype)
 
     def largest_decrease(self, x: Tensor, gradient: Tensor) -> Tensor:
         """max of -gradient'(y - x) over the whole box, inf if the box is open where it matters."""

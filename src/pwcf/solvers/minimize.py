@@ -131,7 +131,7 @@ def _settings(
     if n <= CERTIFIABLE_UP_TO:
         cuts, columns = 2 * n + 40, max(n + 20, 40)
     else:
-        cuts, columns = (30 if n <= 20_000 else 10), 30
+        cuts, columns = (20 if n <= 20_000 else 10), 16
     columns = min(columns if p == 0 else 2 * columns, cuts * (1 + p))
     return Settings(
         tol=tol, feasibility=feasibility, hessian=hessian, memory=memory, cuts=cuts, columns=columns, mu0=mu0,
@@ -156,11 +156,11 @@ def _screen(
     starts = torch.cat([x0.unsqueeze(0), points.to(x0).reshape(-1, b, x0.shape[1])])
     R = starts.shape[0]
     users = torch.arange(b, device=x0.device).repeat(R)
-    if limits.budget is not None and bool((limits.budget < 2 * R).any()):
+    if limits.budget is not None and bool((limits.budget < R).any()):
         raise ValueError(
-            f"budget: {int(limits.budget.min())} evaluations are too few for {R} starts; expected at least {2 * R}"
+            f"budget: {int(limits.budget.min())} evaluations are too few for {R} starts; expected at least {R}"
         )
-    share = None if limits.budget is None else (limits.budget // (2 * R)).repeat(R)
+    share = None if limits.budget is None else (limits.budget // (2 * R)).clamp(min=1).repeat(R)
     first = Limits(min(restarts.iterations, limits.max_iterations), share, limits.slots)
     queue = Queue(solver, starts.reshape(R * b, -1), users, None)
     rows = run(solver, oracle, queue, first, Log(keep_state=True))
