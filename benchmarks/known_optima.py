@@ -147,9 +147,7 @@ def measure(problem: pwcf.testproblems.TestProblem, args: argparse.Namespace) ->
     }
     began = time.perf_counter()
     try:
-        solution = pwcf.minimize(
-            problem.objective, starts, problem.constraints, bounds=problem.bounds, tol=TOL
-        )
+        solution = pwcf.minimize(problem.objective, starts, problem.constraints, bounds=problem.bounds, tol=TOL)
     except Exception as error:  # a failure is a result too
         return line | {"endings": f"raised {type(error).__name__}", "seconds": time.perf_counter() - began}
     line["seconds"] = time.perf_counter() - began
@@ -195,9 +193,7 @@ def stored(path: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
     kinds |= dict.fromkeys(numbers, float)
     kinds |= dict.fromkeys(("groups", "groups_reached"), lambda text: int(text) if text else "")
     with path.open(newline="") as file:
-        lines = [
-            {key: kinds.get(key, str)(text) for key, text in line.items()} for line in csv.DictReader(file)
-        ]
+        lines = [{key: kinds.get(key, str)(text) for key, text in line.items()} for line in csv.DictReader(file)]
     return [line for line in lines if (line["rows"], line["seed"]) == (args.rows, args.seed)]
 
 

@@ -92,9 +92,7 @@ def classified(zoo: Any, net: torch.nn.Module, rows: int) -> tuple[Tensor, Tenso
     return torch.cat(images)[:rows], torch.cat(labels)[:rows]
 
 
-def measure_time(
-    zoo: Any, name: str, rows: int, evaluations: int, target: float, seed: int
-) -> dict[str, Any]:
+def measure_time(zoo: Any, name: str, rows: int, evaluations: int, target: float, seed: int) -> dict[str, Any]:
     net = zoo.load_net(name)
     images, labels = classified(zoo, net, rows)
     noise = torch.randn(images.shape, generator=torch.Generator().manual_seed(seed))
@@ -128,9 +126,7 @@ def measure_time(
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(Oracle, "evaluate", evaluate_marked))
-        stack.enter_context(
-            mock.patch.object(torch.autograd, "grad", clock.wrap("grad", torch.autograd.grad))
-        )
+        stack.enter_context(mock.patch.object(torch.autograd, "grad", clock.wrap("grad", torch.autograd.grad)))
         began = time.perf_counter()
         solution = pwcf.minimize(user, start, [pwcf.ineq()], bounds=(0.0, 1.0), budget=evaluations)
         total = time.perf_counter() - began
@@ -188,9 +184,7 @@ def memory_child(kind: str, rows: int, evaluations: int, seed: int) -> None:
     start = (x0 + 0.01 * torch.randn(rows, *SHAPE, generator=generator)).clamp(0, 1)
     data = peak()
     began = time.perf_counter()
-    solution = pwcf.minimize(
-        objective, start, [pwcf.ineq(decision)], bounds=(0.0, 1.0), budget=evaluations, tol=1e-12
-    )
+    solution = pwcf.minimize(objective, start, [pwcf.ineq(decision)], bounds=(0.0, 1.0), budget=evaluations, tol=1e-12)
     line = {
         "seconds": time.perf_counter() - began,
         "peak": peak(),
@@ -212,9 +206,7 @@ def measure_memory(kind: str, args: argparse.Namespace) -> dict[str, Any]:
         args.memory_evaluations,
     ]
     words += ["--seed", args.seed, "--threads", args.threads]
-    done = subprocess.run(
-        [sys.executable, __file__, *map(str, words)], stdout=subprocess.PIPE, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, __file__, *map(str, words)], stdout=subprocess.PIPE, text=True, check=False)
     n = SHAPE[0] * SHAPE[1] * SHAPE[2]
     line: dict[str, Any] = {"objective": kind, "rows": args.memory_rows, "n": n}
     if done.returncode != 0:

@@ -81,9 +81,7 @@ def solve_ours(family: Family, args: argparse.Namespace, test: str = "published"
         limits["budget"] = args.budget
     constraints = [pwcf.ineq(constraint) for constraint in family.constraints]
     began, began_cpu = time.perf_counter(), time.process_time()
-    sol = pwcf.minimize(
-        family.objective, family.starts.clone(), constraints=constraints, tol=args.tol, **limits
-    )
+    sol = pwcf.minimize(family.objective, family.starts.clone(), constraints=constraints, tol=args.tol, **limits)
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - began_cpu
     x = sol.x.detach()
     return Outcome(
@@ -157,9 +155,7 @@ def peer_outcome(records: list[dict[str, Any]]) -> Outcome:
 def settings(args: argparse.Namespace) -> dict[str, Any]:
     """What a stored peer result depends on; written as the first line of its file."""
     names = ("instances", "seed", "tol", "violation_tol", "max_iterations", "peer_seconds")
-    chosen = {
-        name: getattr(args, name) for name in (*names, "memory", "full_bfgs_up_to", "evaldist", "threads")
-    }
+    chosen = {name: getattr(args, name) for name in (*names, "memory", "full_bfgs_up_to", "evaldist", "threads")}
     return chosen | {"pygranso": granso.version(), "torch": torch.__version__}
 
 
@@ -300,9 +296,7 @@ def write_markdown(path: Path, rows: list[dict[str, Any]], args: argparse.Namesp
     keys += [f"feasible_{level:g}" for level in args.accept]
     keys += ["cpu_seconds", "median_iterations", "median_evaluations", "capped", "failed", "endings"]
     header = ["family", "solver", *(key.replace("_", " ") for key in keys)]
-    body = [
-        [row["family"], name, *(row[f"{name}_{key}"] for key in keys)] for row in rows for name in solvers
-    ]
+    body = [[row["family"], name, *(row[f"{name}_{key}"] for key in keys)] for row in rows for name in solvers]
     path.write_text("\n".join([*lines, *table(header, body)]) + "\n")
 
 
@@ -348,13 +342,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--max-iterations", type=int, default=1000, help="iteration limit of both")
     parser.add_argument("--budget", type=int, default=None, help="budget of pwcf.minimize, if any")
     parser.add_argument("--peer-seconds", type=float, default=60.0, help="PyGRANSO's cap per instance")
-    parser.add_argument(
-        "--full-bfgs-up-to", type=int, default=1000, help="largest n of full BFGS in PyGRANSO"
-    )
+    parser.add_argument("--full-bfgs-up-to", type=int, default=1000, help="largest n of full BFGS in PyGRANSO")
     parser.add_argument("--memory", type=int, default=20, help="PyGRANSO's L-BFGS pairs above that")
-    parser.add_argument(
-        "--evaldist", type=float, default=1e-4, help="PyGRANSO's evaldist; 1e-4 is its default"
-    )
+    parser.add_argument("--evaldist", type=float, default=1e-4, help="PyGRANSO's evaldist; 1e-4 is its default")
     parser.add_argument("--out", type=Path, default=Path("docs/benchmarks"))
     parser.add_argument("--progress", type=int, default=10, help="a line every so many PyGRANSO instances")
     parser.add_argument("--only-peer", action="store_true", help="run PyGRANSO alone")
@@ -401,7 +391,11 @@ def main() -> None:
             print(f"  pwcf, bundle test, {name}: {full.seconds:.1f} s, {full.endings}", flush=True)
             both = feasible(full, max(args.accept)) & feasible(peer, max(args.accept))
             change = relative(full, peer)[both]
-            counts = [int((change < -EQUAL).sum()), int((change.abs() <= EQUAL).sum()), int((change > EQUAL).sum())]
+            counts = [
+                int((change < -EQUAL).sum()),
+                int((change.abs() <= EQUAL).sum()),
+                int((change > EQUAL).sum()),
+            ]
             defaults.append([name, full.seconds, peer.seconds / full.seconds, *counts, str(full.endings)])
         rows.append(summarise(family, ours, peer, args.accept))
         write_csv(args.out / f"{stem}.csv", rows)
@@ -411,7 +405,11 @@ def main() -> None:
         defaults.append(["total", total[0], total[1] / total[0], "", "", "", ""])
         header = ["family", "pwcf s", "ratio", "better", "equal", "worse", "endings"]
         lines = ["", "## The default bundle test in place of the published one", ""]
-        lines += ["It stops later: where it can claim, or where nothing more is found.", "", *table(header, defaults)]
+        lines += [
+            "It stops later: where it can claim, or where nothing more is found.",
+            "",
+            *table(header, defaults),
+        ]
         with (args.out / f"{stem}.md").open("a") as file:
             file.write("\n".join(lines) + "\n")
     plot(args.out / f"{stem}.png", rows, differences)

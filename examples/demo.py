@@ -134,9 +134,7 @@ def solve(model: torch.nn.Module, points: Tensor, labels: Tensor) -> tuple[pwcf.
     return solution, time.perf_counter() - begin
 
 
-def verify(
-    model: torch.nn.Module, x: Tensor, points: Tensor, labels: Tensor, p: float
-) -> tuple[Tensor, Tensor]:
+def verify(model: torch.nn.Module, x: Tensor, points: Tensor, labels: Tensor, p: float) -> tuple[Tensor, Tensor]:
     """Strictly misclassified points inside the square, and their distances, from a fresh forward pass.
 
     An answer lies on the decision boundary, on either side of it within the feasibility tolerance. One that
@@ -155,9 +153,7 @@ def verify(
     return final, torch.where(done & inside, distance(final, points, p), torch.inf)
 
 
-def search(
-    model: torch.nn.Module, points: Tensor, labels: Tensor, side: int = 1001
-) -> Callable[[float], Tensor]:
+def search(model: torch.nn.Module, points: Tensor, labels: Tensor, side: int = 1001) -> Callable[[float], Tensor]:
     """Brute force, for comparison: classify a dense grid, take the nearest wrong point, zoom in on it.
 
     Of the grid only points beside another class can be nearest. A zoom is a 21 x 21 patch around the best
@@ -271,9 +267,7 @@ def picture(model: torch.nn.Module, points: Tensor, labels: Tensor, results: lis
             left.add_patch(Polygon(outline, fill=False, edgecolor=POINTS[k], linewidth=1.1, alpha=0.9))
             left.plot(*points[i], "o", color=POINTS[k], markersize=4.2, markeredgewidth=0)
             left.plot(*l2.x[i], "o", color="#20262c", markersize=3, markeredgewidth=0)
-    left.set_title(
-        rf"{TEX['l2']} radius of every fourth point: circles that touch the decision boundary", fontsize=11
-    )
+    left.set_title(rf"{TEX['l2']} radius of every fourth point: circles that touch the decision boundary", fontsize=11)
 
     i = chosen_point(points, results)
     width = 1.3 * max(float(r.radius[i]) for r in results)
@@ -304,9 +298,7 @@ def curves(results: list[Radii]) -> plt.Figure:
         right.plot(
             torch.linspace(0, 1, len(excess)), excess, color=INK[r.metric], linewidth=2, label=TEX[r.metric]
         )  # fmt: skip
-    left.set(
-        xlabel="distance", ylabel="share of points still classified right", xlim=(0, None), ylim=(0, 1.02)
-    )
+    left.set(xlabel="distance", ylabel="share of points still classified right", xlim=(0, None), ylim=(0, 1.02))
     right.set(
         xlabel="share of points", ylabel="|radius / searched radius − 1|", yscale="log", xlim=(0, 1)
     )  # fmt: skip
@@ -440,9 +432,7 @@ def say(head: list[str], rows: list[list[str]]) -> None:
     """An aligned table on the terminal."""
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     for row in [head, *rows]:
-        cells = [
-            c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        ]
+        cells = [c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         print("  " + "  ".join(cells))
 
 
@@ -472,9 +462,7 @@ def main() -> None:
     for k, (metric, p) in enumerate(METRICS.items()):
         mine = slice(k * b, (k + 1) * b)
         x, radius = verify(model, solution.x[mine], points, labels, p)
-        results.append(
-            Radii(metric, solution.status[mine], solution.evaluations[mine], x, radius, nearest(p))
-        )
+        results.append(Radii(metric, solution.status[mine], solution.evaluations[mine], x, radius, nearest(p)))
     facts["solved"] = f"{4 * b} problems ({b} points, four metrics) in one batch: {seconds:.0f} seconds."
     print("\nNearest misclassified point,", facts["solved"])
     say(RADIUS_HEAD, radius_rows(results))

@@ -121,9 +121,7 @@ def test_evidence_obeys_the_law() -> None:
     for other in (_solve(name, "bfgs", slots=3), _solve(name, "bfgs", state=stopped.state)):
         for kind in ("violation", "stationarity", "step"):
             found, expected = getattr(other.evidence, kind), getattr(together.evidence, kind)
-            torch.testing.assert_close(
-                found, expected, rtol=1e-6, atol=CLOSE, msg=lambda m, k=kind: f"{k}: {m}"
-            )
+            torch.testing.assert_close(found, expected, rtol=1e-6, atol=CLOSE, msg=lambda m, k=kind: f"{k}: {m}")
 
 
 def test_a_state_can_be_used_twice() -> None:
@@ -135,9 +133,7 @@ def test_a_state_can_be_used_twice() -> None:
 
 def test_interrupted_twice() -> None:
     first = _solve("least_absolute_deviations", "lbfgs", max_iterations=5, keep_state=True)
-    second = _solve(
-        "least_absolute_deviations", "lbfgs", max_iterations=12, keep_state=True, state=first.state
-    )
+    second = _solve("least_absolute_deviations", "lbfgs", max_iterations=12, keep_state=True, state=first.state)
     resumed = _solve("least_absolute_deviations", "lbfgs", state=second.state)
     _assert_same(resumed, _together("least_absolute_deviations", "lbfgs"), range(ROWS))
 

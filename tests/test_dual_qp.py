@@ -38,9 +38,7 @@ def _box_gap(Q: Tensor, q: Tensor, lower: Tensor, upper: Tensor, z: Tensor) -> T
     return (gradient * (z - best)).sum(-1)
 
 
-def _group_gap(
-    Q: Tensor, q: Tensor, groups: Tensor, caps: Tensor, simplex: Tensor, mass: Tensor, z: Tensor
-) -> Tensor:
+def _group_gap(Q: Tensor, q: Tensor, groups: Tensor, caps: Tensor, simplex: Tensor, mass: Tensor, z: Tensor) -> Tensor:
     """The same where each column is in one group or in the simplex."""
     gradient = _gradient(Q, q, z)
     far = torch.full_like(gradient, torch.inf)

@@ -43,9 +43,7 @@ def _solved(name: str, dtype: torch.dtype) -> list[tuple[TestProblem, Solution]]
     for seed in SEEDS:
         problem = testproblems.get(name, **FAMILIES[name], seed=seed)
         x0 = problem.starts(2, seed=seed, dtype=dtype)
-        solution = pwcf.minimize(
-            problem.objective, x0, problem.constraints, bounds=problem.bounds, max_iterations=250
-        )
+        solution = pwcf.minimize(problem.objective, x0, problem.constraints, bounds=problem.bounds, max_iterations=250)
         solved.append((problem, solution))
     return solved
 
@@ -87,9 +85,7 @@ def test_the_bound_holds(name: str) -> None:
 
 
 def test_most_rows_converge() -> None:
-    converged = torch.cat(
-        [solution.converged for name in FAMILIES for _, solution in _solved(name, torch.float64)]
-    )
+    converged = torch.cat([solution.converged for name in FAMILIES for _, solution in _solved(name, torch.float64)])
     assert converged.double().mean() > 0.5
 
 
@@ -145,9 +141,7 @@ def test_interrupted_rows_have_evidence_but_no_claim() -> None:
 def test_an_infeasible_point_is_no_evidence() -> None:
     """A row without a feasible point does not bound anything."""
     line = pwcf.eq(lambda x: x.sum(-1) - 100)
-    solution = pwcf.minimize(
-        lambda x: (x**2).sum(-1) + 1, torch.zeros(2, 3, dtype=torch.float64), [line], budget=1
-    )
+    solution = pwcf.minimize(lambda x: (x**2).sum(-1) + 1, torch.zeros(2, 3, dtype=torch.float64), [line], budget=1)
     assert (solution.evidence.violation == 100).all()
     assert (solution.evidence.stationarity == torch.inf).all()
     assert not solution.converged.any()

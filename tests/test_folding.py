@@ -33,9 +33,7 @@ def test_value_is_the_norm_of_the_violations(p: float, sense: str) -> None:
     torch.testing.assert_close(fold(values, sense, p), expected, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("p", "expected"), [(1.0, 7.0), (2.0, 5.0), (math.inf, 4.0), (3.0, (27 + 64) ** (1 / 3))]
-)
+@pytest.mark.parametrize(("p", "expected"), [(1.0, 7.0), (2.0, 5.0), (math.inf, 4.0), (3.0, (27 + 64) ** (1 / 3))])
 def test_values_by_hand(p: float, expected: float) -> None:
     inequality = torch.tensor([[3.0, -100.0, 4.0, 0.0]], dtype=torch.float64)
     assert float(fold(inequality, "ineq", p)) == pytest.approx(expected, rel=1e-14)

@@ -79,9 +79,7 @@ def test_form(problem: TestProblem) -> None:
         assert gradient.isfinite().all()
         single = function(x.detach().float())
         assert single.dtype == torch.float32
-        assert torch.allclose(
-            single.double(), value, rtol=1e-3, atol=1e-3 * float(value.detach().abs().max())
-        )
+        assert torch.allclose(single.double(), value, rtol=1e-3, atol=1e-3 * float(value.detach().abs().max()))
 
 
 @pytest.mark.parametrize("problem", KNOWN, ids=_ids)
@@ -220,7 +218,7 @@ def test_polyhedral_variants_of_the_large_set_by_linear_programming() -> None:
     cost = np.eye(n + 1)[-1]
     rows = np.block([[hilbert, -ones], [-hilbert, -ones], [-one, 0 * ones]])
     optimum = _lp(cost, rows, np.concatenate([np.zeros(2 * n), -np.ones(n)]))
-    assert optimum == pytest.approx(testproblems.mxhilb_corner().optimum, abs=1e-7)
+    assert optimum == pytest.approx(testproblems.mxhilb_corner(n=n).optimum, abs=1e-7)
     # maxq_l1_ball: the square root of f, in (x, s, t) with |x_i - 1| <= s_i, sum s <= n / 4, |x_i| <= t
     zero = np.zeros((n, n))
     rows = np.block(
@@ -234,7 +232,7 @@ def test_polyhedral_variants_of_the_large_set_by_linear_programming() -> None:
     )
     bound = np.concatenate([np.ones(n), -np.ones(n), np.zeros(2 * n), [n / 4]])
     optimum = _lp(np.eye(2 * n + 1)[-1], rows, bound) ** 2
-    assert optimum == pytest.approx(testproblems.maxq_l1_ball().optimum, abs=1e-7)
+    assert optimum == pytest.approx(testproblems.maxq_l1_ball(n=n).optimum, abs=1e-7)
 
 
 # --- independent optima: smooth programmes by SLSQP and L-BFGS-B ---------------------------------------
@@ -248,9 +246,7 @@ def _slsqp(
 ) -> float:
     """min cost(z) s.t. below(z) <= 0, zero(z) = 0 for functions (b, n) -> (b, ...), exact derivatives."""
 
-    def pair(
-        function: Callable[[Tensor], Tensor], sign: float
-    ) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+    def pair(function: Callable[[Tensor], Tensor], sign: float) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
         def value(z: np.ndarray) -> np.ndarray:
             return (sign * function(torch.tensor(z)[None])[0]).numpy()
 
@@ -266,9 +262,7 @@ def _slsqp(
     if zero is not None:
         constraints.append({"type": "eq", **pair(zero, 1.0)})
     options = {"ftol": 1e-13, "maxiter": 400}
-    result = minimize(
-        x0=start.numpy(), method="SLSQP", constraints=constraints, options=options, **pair(cost, 1.0)
-    )
+    result = minimize(x0=start.numpy(), method="SLSQP", constraints=constraints, options=options, **pair(cost, 1.0))
     z = torch.tensor(result.x)[None]
     assert below is None or float(below(z).max()) <= 1e-8
     assert zero is None or float(zero(z).abs().max()) <= 1e-8
@@ -334,9 +328,7 @@ def test_lasso_by_bounded_split() -> None:
         return gap @ gap / 2 + 0.5 * z.sum(), np.concatenate([slope, -slope]) + 0.5
 
     options = {"ftol": 1e-16, "gtol": 1e-10, "maxiter": 5000, "maxfun": 20000}
-    result = minimize(
-        split, np.zeros(2 * n), jac=True, method="L-BFGS-B", bounds=Bounds(0.0, 1.0), options=options
-    )
+    result = minimize(split, np.zeros(2 * n), jac=True, method="L-BFGS-B", bounds=Bounds(0.0, 1.0), options=options)
     assert result.fun == pytest.approx(problem.optimum, abs=1e-8)
 
 

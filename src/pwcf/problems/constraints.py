@@ -23,9 +23,7 @@ class Constraint:
     name: str = "constraint"
 
 
-def ineq(
-    function: ConstraintFunction | None = None, *, fold: bool | float = False, name: str = "ineq"
-) -> Constraint:
+def ineq(function: ConstraintFunction | None = None, *, fold: bool | float = False, name: str = "ineq") -> Constraint:
     """The constraint function(x) <= 0, for every one of its k columns.
 
     ``fold=True`` replaces the k columns by the single constraint ||max(c(x), 0)||_2 <= 0, which has
@@ -35,9 +33,7 @@ def ineq(
     return Constraint("ineq", _callable(function, "ineq"), _fold_norm(fold, "ineq"), name)
 
 
-def eq(
-    function: ConstraintFunction | None = None, *, fold: bool | float = False, name: str = "eq"
-) -> Constraint:
+def eq(function: ConstraintFunction | None = None, *, fold: bool | float = False, name: str = "eq") -> Constraint:
     """The constraint function(x) = 0, for every one of its k columns; folded: || |h(x)| ||_p <= 0."""
     return Constraint("eq", _callable(function, "eq"), _fold_norm(fold, "eq"), name)
 

@@ -5,4 +5,13 @@ from pwcf.solvers.restarts import Restarts, noisy_starts
 from pwcf.solvers.solution import Evidence, Solution, SolverState, Trajectory
 from pwcf.solvers.status import Status
 
-__all__ = ["Evidence", "Restarts", "Solution", "SolverState", "Status", "Trajectory", "minimize", "noisy_starts"]
+__all__ = [
+    "Evidence",
+    "Restarts",
+    "Solution",
+    "SolverState",
+    "Status",
+    "Trajectory",
+    "minimize",
+    "noisy_starts",
+]

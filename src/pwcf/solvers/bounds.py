@@ -46,9 +46,7 @@ class Bounds:
         return (down + up).sum(-1)
 
 
-def make_bounds(
-    bounds: tuple[object, object] | None, x0: Tensor, shape: torch.Size
-) -> Bounds:
+def make_bounds(bounds: tuple[object, object] | None, x0: Tensor, shape: torch.Size) -> Bounds:
     """Check and broadcast the user's ``bounds`` to (1 or b, n)."""
     if bounds is None:
         return Bounds()

@@ -15,6 +15,8 @@ iterations other rows need does not change its answer.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -73,32 +75,14 @@ def solve_group_qp(
             eye = torch.eye(k, dtype=q.dtype, device=q.device)
             factor = torch.where((info == 0)[:, None, None], factor, eye)
 
-        def direction(
-            target: Tensor, cross_z: Tensor, cross_w: Tensor, factor: Tensor = factor, residual: Tensor = residual
-        ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-            # Complementarity aims: z zeta -> target - cross_z,  w omega -> target - cross_w.
-            rz = (target - cross_z) / z - zeta
-            rw = (target - cross_w) / w - omega
-            rhs = -residual + rz - (groups * rw.unsqueeze(-1)).sum(1)
-            both = torch.cholesky_solve(torch.stack([rhs, equality], -1), factor)
-            u, v = both[..., 0], both[..., 1]
-            if simplex is None:
-                dy = torch.zeros_like(y)
-            else:
-                dy = -dot(equality, u) / dot(equality, v).clamp(min=1e-300)
-            dz = u + dy.unsqueeze(-1) * v
-            dw = -dot(groups, dz.unsqueeze(1))
-            dzeta = rz - zeta / z * dz
-            domega = rw - omega / w * dw
-            return dz, dw, dzeta, domega, dy
-
+        newton = _Newton(z, w, zeta, omega, residual, factor, groups, simplex)
         zero = torch.zeros_like(gap).unsqueeze(-1)
-        dz, dw, dzeta, domega, _ = direction(zero, torch.zeros_like(z), torch.zeros_like(w))
+        dz, dw, dzeta, domega, _ = newton.step(zero, torch.zeros_like(z), torch.zeros_like(w))
         primal, dual = _reach(z, dz, w, dw), _reach(zeta, dzeta, omega, domega)
         primal_, dual_ = primal.unsqueeze(-1), dual.unsqueeze(-1)
         ahead = dot(z + primal_ * dz, zeta + dual_ * dzeta) + dot(w + primal_ * dw, omega + dual_ * domega)
         sigma = (ahead / count / gap.clamp(min=1e-300)).clamp(0, 1) ** 3
-        dz, dw, dzeta, domega, dy = direction((sigma * gap).unsqueeze(-1), dz * dzeta, dw * domega)
+        dz, dw, dzeta, domega, dy = newton.step((sigma * gap).unsqueeze(-1), dz * dzeta, dw * domega)
         # One common step length keeps the dual residual shrinking for a QP.
         step = FRACTION_TO_BOUNDARY * torch.minimum(_reach(z, dz, w, dw), _reach(zeta, dzeta, omega, domega))
         step = torch.where(active, step, torch.zeros_like(step))
@@ -113,6 +97,35 @@ def solve_group_qp(
     return z
 
 
+class _Newton(NamedTuple):
+    """The linearised optimality conditions at a point, factorised."""
+
+    z: Tensor
+    w: Tensor
+    zeta: Tensor
+    omega: Tensor
+    residual: Tensor
+    factor: Tensor
+    groups: Tensor
+    simplex: Tensor | None
+
+    def step(self, target: Tensor, cross_z: Tensor, cross_w: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Towards complementarity  z zeta -> target - cross_z,  w omega -> target - cross_w."""
+        rz = (target - cross_z) / self.z - self.zeta
+        rw = (target - cross_w) / self.w - self.omega
+        rhs = -self.residual + rz - (self.groups * rw.unsqueeze(-1)).sum(1)
+        if self.simplex is None:
+            dz = torch.cholesky_solve(rhs.unsqueeze(-1), self.factor).squeeze(-1)
+            dy = torch.zeros_like(dz[:, 0])
+        else:
+            both = torch.cholesky_solve(torch.stack([rhs, self.simplex], -1), self.factor)
+            u, v = both[..., 0], both[..., 1]
+            dy = -dot(self.simplex, u) / dot(self.simplex, v).clamp(min=1e-300)
+            dz = u + dy.unsqueeze(-1) * v
+        dw = -dot(self.groups, dz.unsqueeze(1))
+        return dz, dw, rz - self.zeta / self.z * dz, rw - self.omega / self.w * dw, dy
+
+
 def solve_box_qp(Q: Tensor, q: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
     """Minimise 1/2 z'Qz + q'z over lower <= z <= upper, (b, k). One or two columns are solved exactly."""
     k = q.shape[-1]
@@ -124,7 +137,7 @@ def solve_box_qp(Q: Tensor, q: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
         return _box_qp_2(Q, q, lower, upper)
     identity = torch.eye(k, dtype=q.dtype, device=q.device).expand(q.shape[0], k, k)
     shifted = solve_group_qp(Q, q + matvec(Q, lower), identity, upper - lower)
-    return lower + shifted
+    return (lower + shifted).clamp(lower, upper)
 
 
 def _box_qp_1(curvature: Tensor, q: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
@@ -150,7 +163,11 @@ def _box_qp_2(Q: Tensor, q: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
             best = _box_qp_1(Q[:, other, other], q[:, other] + b * value, lower[:, other], upper[:, other])
             candidates.append(torch.stack([value, best] if fixed == 0 else [best, value], -1))
     z = torch.stack(candidates, 1)
-    cost = 0.5 * (a * z[..., 0].T ** 2 + c * z[..., 1].T ** 2).T + b[:, None] * z[..., 0] * z[..., 1] + dot(z, q.unsqueeze(1))
+    cost = (
+        0.5 * (a * z[..., 0].T ** 2 + c * z[..., 1].T ** 2).T
+        + b[:, None] * z[..., 0] * z[..., 1]
+        + dot(z, q.unsqueeze(1))
+    )
     cost[:, 0] = torch.where(inside, cost[:, 0], torch.inf)
     pick = cost.argmin(1)
     return z[torch.arange(len(q), device=q.device), pick]

@@ -26,9 +26,7 @@ class Verdict(NamedTuple):
     t_high: Tensor
 
 
-def judge(
-    armijo: Tensor, wolfe: Tensor, t: Tensor, t_low: Tensor, t_high: Tensor, trials: Tensor
-) -> Verdict:
+def judge(armijo: Tensor, wolfe: Tensor, t: Tensor, t_low: Tensor, t_high: Tensor, trials: Tensor) -> Verdict:
     """Bracketing for weak Wolfe points: shrink from above on Armijo failure, from below on Wolfe failure."""
     accept = armijo & wolfe
     t_high = torch.where(armijo, t_high, t)

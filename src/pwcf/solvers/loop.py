@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from pwcf.solvers.bfgs_sqp import STATUSES, BfgsSqp
+from pwcf.solvers.bfgs_sqp import BfgsSqp
 from pwcf.solvers.oracle import Evaluation, Oracle
 from pwcf.solvers.state import RUNNING, START, Rows
-from pwcf.solvers.status import Status
+from pwcf.solvers.status import STATUSES, Status
 
 # Compact when this share of the slots is empty: copying the state each time a row ends would cost more
 # than carrying a few empty slots.

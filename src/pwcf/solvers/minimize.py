@@ -9,15 +9,16 @@ import torch
 from torch import Tensor
 
 from pwcf.problems import Constraint
-from pwcf.solvers.bfgs_sqp import STATUSES, BfgsSqp, Settings
-from pwcf.solvers.bounds import Bounds, make_bounds
+from pwcf.solvers.bfgs_sqp import BfgsSqp
+from pwcf.solvers.bounds import make_bounds
 from pwcf.solvers.loop import Limits, Log, Queue, run
 from pwcf.solvers.oracle import Oracle
 from pwcf.solvers.progress import progress_bar
 from pwcf.solvers.restarts import Restarts, select_start
 from pwcf.solvers.solution import Evidence, Solution, SolverState, Trajectory
 from pwcf.solvers.state import RUNNING, Rows
-from pwcf.solvers.status import Status
+from pwcf.solvers.status import STATUSES, Status
+from pwcf.solvers.stopping import Settings
 
 # Full BFGS handles kinks better than L-BFGS, and up to here its n x n matrix costs little.
 FULL_BFGS_UP_TO = 200
@@ -110,6 +111,7 @@ def minimize(
     log = Log(keep_state=keep_state, trajectory=trajectory)
     limits = Limits(max_iterations, spending, slots or b)
     with progress_bar(progress, b) as log.on_tick:
+        saved: Rows | None
         if restarts is not None:
             saved, spent = _screen(solver, oracle, x0, restarts, limits, shape)
             spending = None if spending is None else spending - spent

@@ -51,9 +51,7 @@ class Oracle:
     the whole batch (found out by a trial) is served whole batches; then rows cannot be queued.
     """
 
-    def __init__(
-        self, objective: Function, constraints: Sequence[Constraint], shape: torch.Size, batch: int
-    ) -> None:
+    def __init__(self, objective: Function, constraints: Sequence[Constraint], shape: torch.Size, batch: int) -> None:
         self.shape, self.batch = shape, batch
         self.constraints = tuple(constraints)
         self.objective = _source(objective, "objective")
@@ -240,17 +238,13 @@ def _jacobian(output: Tensor, x: Tensor, keep: bool) -> Tensor:
     if k > 1:
         seeds = torch.eye(k, dtype=output.dtype, device=output.device).unsqueeze(1).expand(k, a, k)
         try:
-            (grad,) = torch.autograd.grad(
-                output, x, seeds, retain_graph=True, allow_unused=True, is_grads_batched=True
-            )
+            (grad,) = torch.autograd.grad(output, x, seeds, retain_graph=True, allow_unused=True, is_grads_batched=True)
             return x.new_zeros(a, k, x.shape[1]) if grad is None else grad.transpose(0, 1).to(x.dtype)
         except RuntimeError:  # an operation without a batching rule: column by column
             pass
     grads = []
     for j in range(k):
-        (grad,) = torch.autograd.grad(
-            output[:, j].sum(), x, retain_graph=keep or j < k - 1, allow_unused=True
-        )
+        (grad,) = torch.autograd.grad(output[:, j].sum(), x, retain_graph=keep or j < k - 1, allow_unused=True)
         grads.append(torch.zeros_like(x) if grad is None else grad)
     return torch.stack(grads, 1) if grads else x.new_zeros(a, 0, x.shape[1])
 

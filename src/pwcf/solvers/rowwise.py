@@ -43,3 +43,15 @@ def norm(vector: Tensor) -> Tensor:
 def weighted(weights: Tensor, V: Tensor) -> Tensor:
     """sum_k weights_k V_k: (r, k), (r, k, n) -> (r, n)."""
     return bmm(weights.to(V.dtype).unsqueeze(1), V).squeeze(1)
+
+
+def portions(rows: Tensor, size: int) -> list[Tensor]:
+    """``rows`` in pieces of at most ``size``."""
+    return [rows[start : start + size] for start in range(0, rows.numel(), size)]
+
+
+def select(tensor: Tensor, rows: Tensor) -> Tensor:
+    """tensor[rows] for indices or a mask, without a copy when it is all of them."""
+    if rows.dtype == torch.bool:
+        return tensor if bool(rows.all()) else tensor[rows]
+    return tensor if rows.numel() == tensor.shape[0] else tensor[rows]

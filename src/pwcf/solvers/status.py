@@ -44,7 +44,10 @@ _SENTENCES = {
         "Add bounds or a constraint, or clip the objective."
     ),
     Status.NONFINITE: (
-        "The functions gave NaN or inf at the start (or gradients that are not finite); "
-        "start where they are defined."
+        "The functions gave NaN or inf at the start (or gradients that are not finite); start where they are defined."
     ),
 }
+
+
+STATUSES = list(Status)
+"""Statuses by the code that tensors carry."""

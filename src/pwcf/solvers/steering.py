@@ -55,9 +55,7 @@ def steer(gram: Tensor, c: Tensor, mu: Tensor, equality: Tensor) -> Steered:
     powers = torch.arange(MAX_REDUCTIONS + 1, device=c.device, dtype=c.dtype)
     ladder = start.unsqueeze(-1) * MU_FACTOR**powers
     k = ladder.shape[1]
-    tried = _direction(
-        gram.repeat_interleave(k, 0), c.repeat_interleave(k, 0), ladder.reshape(-1), equality
-    )
+    tried = _direction(gram.repeat_interleave(k, 0), c.repeat_interleave(k, 0), ladder.reshape(-1), equality)
     enough = v.unsqueeze(-1) - tried.violation_ahead.reshape(-1, k) >= SUFFICIENT * possible.unsqueeze(-1)
     enough[:, -1] = True
     first = enough.to(torch.int64).argmax(1)

@@ -48,9 +48,7 @@ def projection_l1_ball(n: int = 30, seed: int = 61) -> TestProblem:
     def constraint(x: Tensor) -> Tensor:
         return x.abs().sum(-1) - radius
 
-    return _projection(
-        "projection_l1_ball", point, (ineq(constraint),), minimizer, "projection on an l1 ball"
-    )
+    return _projection("projection_l1_ball", point, (ineq(constraint),), minimizer, "projection on an l1 ball")
 
 
 @register
@@ -63,9 +61,7 @@ def projection_lp_ball(n: int = 20, p: float = 1.5, seed: int = 71) -> TestProbl
     def constraint(x: Tensor) -> Tensor:
         return (x.abs() ** p).sum(-1) - radius
 
-    return _projection(
-        "projection_lp_ball", point, (ineq(constraint),), minimizer, "projection on an l_p ball"
-    )
+    return _projection("projection_lp_ball", point, (ineq(constraint),), minimizer, "projection on an l_p ball")
 
 
 @register
@@ -127,9 +123,7 @@ def projection_polyhedron(n: int = 20, m: int = 30, active: int = 8, seed: int =
     )  # fmt: skip
 
 
-def _linear(
-    name: str, cost: Tensor, constraint: Constraint, minimizer: Tensor, optimum: float
-) -> TestProblem:
+def _linear(name: str, cost: Tensor, constraint: Constraint, minimizer: Tensor, optimum: float) -> TestProblem:
     """cost'x over the unit ball of an l_p norm."""
 
     def objective(x: Tensor) -> Tensor:
@@ -137,9 +131,7 @@ def _linear(
 
     n = cost.numel()
     reference = _DESIGN + "a linear function over an l_p ball, minus the dual norm"
-    return TestProblem(
-        name, n, objective, (constraint,), None, optimum, True, reference, full(n, 0.0), 1.0, minimizer
-    )
+    return TestProblem(name, n, objective, (constraint,), None, optimum, True, reference, full(n, 0.0), 1.0, minimizer)
 
 
 @register
@@ -178,9 +170,7 @@ def linear_linf_ball(n: int = 20, seed: int = 131) -> TestProblem:
     def constraint(x: Tensor) -> Tensor:
         return x.abs() - 1
 
-    return _linear(
-        "linear_linf_ball", cost, ineq(constraint, fold=True), -cost.sign(), -float(cost.abs().sum())
-    )
+    return _linear("linear_linf_ball", cost, ineq(constraint, fold=True), -cost.sign(), -float(cost.abs().sum()))
 
 
 def classifier_data(n: int, seed: int) -> tuple[Tensor, Tensor, float]:

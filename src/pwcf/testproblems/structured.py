@@ -33,9 +33,7 @@ def max_eigenvalue(n: int = 6, size: int = 8, multiplicity: int = 3, seed: int =
     dual = (q[:, :multiplicity] * (weights / weights.sum())) @ q[:, :multiplicity].T
     matrices = uniform(seed + 2, n, size, size)
     matrices = make_orthogonal_to((matrices + matrices.mT) / 2, dual)
-    eigenvalues = torch.cat(
-        [full(multiplicity, 2.0), uniform(seed + 3, size - multiplicity, low=-1.0, high=1.5)]
-    )
+    eigenvalues = torch.cat([full(multiplicity, 2.0), uniform(seed + 3, size - multiplicity, low=-1.0, high=1.5)])
     minimizer = uniform(seed + 4, n)
     constant = (q * eigenvalues) @ q.T - (minimizer[:, None, None] * matrices).sum(0)
 
@@ -50,9 +48,7 @@ def max_eigenvalue(n: int = 6, size: int = 8, multiplicity: int = 3, seed: int =
 
 
 @register
-def spectral_norm(
-    n: int = 6, rows: int = 8, columns: int = 6, multiplicity: int = 2, seed: int = 11
-) -> TestProblem:
+def spectral_norm(n: int = 6, rows: int = 8, columns: int = 6, multiplicity: int = 2, seed: int = 11) -> TestProblem:
     """||B_0 + sum_i x_i B_i||_2, the largest singular value; columns <= rows. Convex, f* = 2.
 
     Certificate: Z of nuclear norm 1 with <B_i, Z> = 0, in the span of the leading singular pairs at x*.
@@ -61,9 +57,7 @@ def spectral_norm(
     weights = uniform(seed + 2, multiplicity, low=0.5, high=1.0)
     dual = (u[:, :multiplicity] * (weights / weights.sum())) @ v[:, :multiplicity].T
     matrices = make_orthogonal_to(uniform(seed + 3, n, rows, columns), dual)
-    values = torch.cat(
-        [full(multiplicity, 2.0), uniform(seed + 4, columns - multiplicity, low=0.1, high=1.5)]
-    )
+    values = torch.cat([full(multiplicity, 2.0), uniform(seed + 4, columns - multiplicity, low=0.1, high=1.5)])
     minimizer = uniform(seed + 5, n)
     constant = (u[:, :columns] * values) @ v.T - (minimizer[:, None, None] * matrices).sum(0)
 

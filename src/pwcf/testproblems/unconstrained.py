@@ -107,9 +107,7 @@ def maxq(n: int = 50) -> TestProblem:
     """Maxq: max_i x_i^2. Convex, f* = 0 at 0."""
     i = torch.arange(1, n + 1, dtype=torch.float64)
     start = torch.where(i <= n // 2, i, -i)
-    return TestProblem(
-        "maxq", n, maxq_value, (), None, 0.0, True, _HMM + "problem 1", start, 1.0, full(n, 0.0)
-    )
+    return TestProblem("maxq", n, maxq_value, (), None, 0.0, True, _HMM + "problem 1", start, 1.0, full(n, 0.0))
 
 
 @register

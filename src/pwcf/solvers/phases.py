@@ -1,0 +1,144 @@
+"""What a row does where quasi-Newton directions fail: bundle steps, restoration, certification."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pwcf.solvers import bundle
+from pwcf.solvers.rowwise import bmm, norm, weighted
+from pwcf.solvers.state import BUNDLE, CERTIFY, RESTORE, RUNNING, Rows
+from pwcf.solvers.steering import NEGLIGIBLE, SUFFICIENT, violation
+from pwcf.solvers.stopping import WEIGHTY, StoppingTest
+
+# In bundle steps mu is lowered faster than in steering: each costs a QP. Below MU_LEAST a problem is given
+# up as infeasible.
+MU_CUT, MU_LEAST = 0.5, 1e-8
+# Null steps in a row after which the quasi-Newton metric is given up.
+NULLS = 8
+# Bundle steps between two tests of a row; a test costs as much as a step.
+TEST_EVERY = 3
+# Restoration converges like Newton's method; if six steps do not do it, more will not.
+RESTORATIONS = 6
+
+
+class BundlePhases(StoppingTest):
+    """The phases BUNDLE, RESTORE and CERTIFY."""
+
+    def _enter(self, S: Rows, rows: Tensor, phase: int) -> None:
+        """Let rows begin a phase: progress is measured anew."""
+        S.phase[rows] = phase
+        if phase == BUNDLE:
+            S.tau[rows] = torch.where(S.plain[rows], 4 * S.stride[rows] / S.mu[rows], 1.0)
+        S.nulls[rows] = 0
+        S.mark[rows] = torch.inf
+        S.marked_at[rows] = S.iterations[rows]
+        S.trials[rows] = 0
+
+    def _bundle(self, S: Rows, rows: Tensor) -> None:
+        """The next bundle step; rows it has nothing for go on to CERTIFY."""
+        model = self._model(S, rows)
+        unit = self._objective_scale(S, rows) * S.scales[rows, 0] * self.settings.tol
+        horizon = S.mu[rows] * unit + S.promise[rows].abs()
+        for part, narrow in self._classes(model, horizon / S.mu[rows]):
+            self._bundle_class(S, rows[part], narrow, unit[part])
+
+    def _bundle_class(self, S: Rows, rows: Tensor, model: bundle.Model, unit: Tensor) -> None:
+        s, p = self.settings, self.oracle.p
+        x, values, scales, mu = S.x[rows], S.values[rows], S.scales[rows], S.mu[rows]
+        bounds = self.bounds.of(S.index[rows])
+        v = violation((values * scales)[:, 1:], self.equality)
+        weights = torch.cat([mu.unsqueeze(-1), S.multipliers[rows]], -1) * scales
+        mask = bounds.free(x, weighted(weights, S.gradients[rows]))
+        V = model.V if mask is None else model.V * mask.unsqueeze(1)
+        # Among many flat faces H can become so lopsided that no step along it is of use: then the plain
+        # metric takes its place, with steps about as long as the last good one.
+        switch = ~S.plain[rows] & (S.nulls[rows] >= NULLS)
+        plain = S.plain[rows] = S.plain[rows] | switch
+        S.tau[rows] = torch.where(switch, 4 * S.stride[rows] / mu, S.tau[rows])
+        metric = S.hessian.metric(rows, V)
+        gram = torch.where(plain[:, None, None], bmm(V, V.mT).double(), metric.gram) * S.tau[rows][:, None, None]
+        found = bundle.bundle_step(model, gram, mu, v, p)
+        step = torch.where(plain.unsqueeze(-1), weighted(found.weights, V), metric.combine(found.weights))
+        step = -step * S.tau[rows].to(x.dtype).unsqueeze(-1)
+        if mask is not None:
+            step = step * mask
+        S.d[rows], S.t[rows], S.promise[rows] = step, 1.0, found.promise
+        S.multipliers[rows] = found.multipliers
+        # Steering with all faces of a kink in view: where the step leaves the violation, f weighs too much.
+        heavy = (v > NEGLIGIBLE) & (v - found.violation_ahead < SUFFICIENT * v) & (mu > MU_LEAST)
+        S.stationarity[rows] = norm(step).double()
+        # Cuts that carry weight are kept.
+        S.cuts.mark_used(rows, model.source, found.weights > WEIGHTY * mu.unsqueeze(-1), S.evaluations[rows])
+
+        ending = ~(found.promise < -1e-14 * (1 + v)) | ~torch.isfinite(step.sum(-1))
+        ending |= ~self._progress(S, rows, 0.1 * unit * mu, s.window + s.cuts // 2)
+        test = ~ending & (-found.promise <= 10 * unit * mu) & (S.trials[rows] % TEST_EVERY == 0)
+        if bool(test.any()):
+            self._test(S, rows[test], _pick(model, test))
+        S.mu[rows] = torch.where(heavy, MU_CUT * mu, mu)
+        self._enter(S, rows[heavy], BUNDLE)
+        ending &= ~heavy & (S.status[rows] == RUNNING)
+        # What H sees as the end may be H's fault: go on in the plain metric before believing it.
+        S.plain[rows] |= ending
+        self._enter(S, rows[ending & ~plain], BUNDLE)
+        ending &= plain
+        violated = self.user_violation(values) > s.feasibility
+        self._enter(S, rows[ending & violated], RESTORE)
+        self._enter(S, rows[ending & ~violated], CERTIFY)
+
+    def _restore(self, S: Rows, rows: Tensor) -> None:
+        """The shortest step that satisfies all cuts of the constraints, with half the tolerance to spare.
+
+        Bundle steps end within a little of the feasible set; the answer must lie inside.
+        """
+        s, p = self.settings, self.oracle.p
+        violated = self.user_violation(S.values[rows]) > s.feasibility
+        self._enter(S, rows[~violated], CERTIFY)
+        # Steps that do not lead there: f weighs too much, or there is nothing feasible to be found.
+        tired = violated & (S.trials[rows] >= RESTORATIONS)
+        hope = S.mu[rows] > MU_LEAST
+        S.mu[rows[tired & hope]] *= 0.1
+        self._enter(S, rows[tired & hope], BUNDLE)
+        self._end(S, rows[tired & ~hope])
+        rows = rows[violated & ~tired]
+        if rows.numel() == 0:
+            return
+        model = self._model(S, rows)
+        inequality = torch.cat([torch.zeros_like(self.equality[:1]), ~self.equality]).double()
+        spare = 0.5 * s.feasibility / max(p, 1) * inequality
+        heights = model.heights + (spare * S.scales[rows]).gather(1, model.owner.clamp(min=0))
+        gram = bmm(model.V, model.V.mT).double()
+        tiny = torch.full_like(S.mu[rows], 1e-12)
+        v = violation((S.values[rows] * S.scales[rows])[:, 1:], self.equality)
+        found = bundle.bundle_step(model._replace(heights=heights), gram, tiny, v, p)
+        S.d[rows], S.t[rows] = -weighted(found.weights, model.V), 1.0
+
+    def _certify(self, S: Rows, rows: Tensor) -> None:
+        """Look for the cuts that the bound still lacks, a short way down the aggregate gradient.
+
+        Where the bound says something is left to gain, its aggregate gradient q is not small; the point
+        x - r q/|q| either is better or gives a cut with a smaller slope along q (Wolfe's method for the
+        shortest vector of a convex hull, over the gradients within r of x).
+        """
+        s, x = self.settings, S.x[rows]
+        unit = self._objective_scale(S, rows) * S.scales[rows, 0] * s.tol
+        model = self._model(S, rows)
+        q = torch.zeros_like(x)
+        for part, narrow in self._classes(model, unit):
+            q[part] = self._test(S, rows[part], narrow)
+        length = norm(q).double()
+        S.d[rows] = -(0.25 * unit / length.clamp(min=1e-300)).to(x.dtype).unsqueeze(-1) * q
+        S.t[rows] = 1.0
+        S.promise[rows] = -0.1 * unit * S.mu[rows]
+        # Give up where the bound has not halved for a while.
+        halved = S.gap[rows] < 0.5 * S.mark[rows]
+        S.mark[rows] = torch.where(halved, S.gap[rows], S.mark[rows])
+        S.marked_at[rows] = torch.where(halved, S.iterations[rows], S.marked_at[rows])
+        patience = 20 + min(x.shape[1] // 2, 50)
+        ending = (S.iterations[rows] - S.marked_at[rows] > patience) | ~(length > 0)
+        self._end(S, rows[ending])
+
+
+def _pick(model: bundle.Model, mask: Tensor) -> bundle.Model:
+    return bundle.Model(*(tensor[mask] for tensor in model))
