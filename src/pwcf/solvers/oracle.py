@@ -16,6 +16,8 @@ from pwcf.problems.folding import fold
 Function = Callable[..., Any]
 
 
+# Columns behind folds that the stopping test looks at one by one; its QP grows with the cube of their number.
+MAX_COMPONENTS = 128
 _NEEDS_ROWS = (
     "objective/constraints: values change when fewer rows are evaluated. With slots= smaller than the batch a "
     "function must accept any rows: let it take a second argument `rows` (indices into the batch) to pick "
@@ -103,6 +105,32 @@ class Oracle:
         if not bool(finite.all()):
             gradients = torch.where(finite[:, None, None], gradients, torch.zeros_like(gradients))
         return Evaluation(values, gradients, finite)
+
+    def components(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+        """The columns behind the folds, one by one: values (a, k), gradients (a, k, n), equality (k,).
+
+        Only for constraints with a function of their own (a fused one would cost the objective's pass) and
+        at most MAX_COMPONENTS columns; None otherwise.
+        """
+        folded = [(c, s) for c, s in zip(self.constraints, self.sources, strict=True) if c.fold is not None]
+        if not folded or self.whole_batch is not None or any(source is None for _, source in folded):
+            return None
+        point = x.detach().clone().requires_grad_(True)
+        with torch.enable_grad():
+            outputs = []
+            for constraint, source in folded:
+                assert source is not None
+                value = source(point.reshape(-1, *self.shape), rows)
+                outputs.append(_column(value, x.shape[0], constraint.name, False))
+            if sum(o.shape[1] for o in outputs) > MAX_COMPONENTS:
+                return None
+            gradients = _gradients(outputs, point)
+        values = torch.cat([o.detach() for o in outputs], 1).double()
+        equality = [c.sense == "eq" for (c, _), o in zip(folded, outputs, strict=True) for _ in range(o.shape[1])]
+        # Columns that are not finite say nothing: zero ones do not change the bound.
+        finite = torch.isfinite(values) & torch.isfinite(gradients.sum(-1))
+        gradients = torch.where(finite.unsqueeze(-1), gradients, torch.zeros_like(gradients))
+        return torch.where(finite, values, 0.0), gradients, torch.tensor(equality, device=x.device)
 
     # ---- calling the user's functions -------------------------------------------------------------
 

@@ -127,6 +127,8 @@ class BundlePhases(StoppingTest):
         q = torch.zeros_like(x)
         for part, narrow in self._classes(model, unit):
             q[part] = self._test(S, rows[part], narrow)
+        begun = (S.trials[rows] == 0) & (S.status[rows] == RUNNING)
+        self._unfolded_test(S, rows[begun])
         length = norm(q).double()
         S.d[rows] = -(0.25 * unit / length.clamp(min=1e-300)).to(x.dtype).unsqueeze(-1) * q
         S.t[rows] = 1.0
@@ -137,6 +139,7 @@ class BundlePhases(StoppingTest):
         S.marked_at[rows] = torch.where(halved, S.iterations[rows], S.marked_at[rows])
         patience = 20 + min(x.shape[1] // 2, 50)
         ending = (S.iterations[rows] - S.marked_at[rows] > patience) | ~(length > 0)
+        self._unfolded_test(S, rows[ending & ~begun & (S.status[rows] == RUNNING)])
         self._end(S, rows[ending])
 
 
