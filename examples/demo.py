@@ -43,7 +43,7 @@ REGIONS = ["#cfe0f5", "#fbdcc4", "#d3ead0"]
 POINTS = ["#2f5f9e", "#c05a1b", "#3d8a3a"]
 PROBLEMS = (
     ("maxq", {"n": 20}), ("chained_lq", {"n": 20}), ("max_eigenvalue", {}), ("lasso_box", {}),
-    ("mad1", {}), ("granso_rosenbrock", {}), ("hs71", {}), ("classifier_linf", {"n": 10}),
+    ("mad1", {}), ("granso_rosenbrock", {}), ("hs71", {}), ("classifier_linf", {"n": 20}),
 )  # fmt: skip
 
 

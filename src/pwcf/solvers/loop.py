@@ -37,7 +37,7 @@ class Log:
 
     keep_state: bool = False
     trajectory: bool = False
-    on_tick: Callable[[Tensor], None] | None = None
+    on_end: Callable[[Tensor], None] | None = None
     entries: list[tuple[Tensor, ...]] = field(default_factory=list)
 
 
@@ -79,8 +79,8 @@ def run(solver: BfgsSqp, oracle: Oracle, queue: Queue, limits: Limits, log: Log)
                 solver.assess(leaving)
                 left.append((ids[gone], leaving if log.keep_state else leaving.slim()))
                 ids[gone] = -1
-                if log.on_tick is not None:
-                    log.on_tick(leaving.status)
+                if log.on_end is not None:
+                    log.on_end(leaving.status)
             free = (ids < 0).nonzero().squeeze(-1)
             if queue.waiting:
                 new, fresh = queue.take(free.numel())

@@ -111,7 +111,7 @@ def minimize(
     solver = BfgsSqp(oracle, box, settings)
     log = Log(keep_state=keep_state, trajectory=trajectory)
     limits = Limits(max_iterations, spending, slots or b)
-    with progress_bar(progress, b) as log.on_tick:
+    with progress_bar(progress, b) as log.on_end:
         saved: Rows | None
         if restarts is not None:
             saved, spent = _screen(solver, oracle, x0, restarts, limits, shape)

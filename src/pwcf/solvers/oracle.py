@@ -39,7 +39,6 @@ class _Source:
 
     function: Function
     takes_rows: bool
-    label: str
 
     def __call__(self, x: Tensor, rows: Tensor) -> Any:
         return self.function(x, rows) if self.takes_rows else self.function(x)
@@ -225,11 +224,11 @@ def _source(function: Function, label: str) -> _Source:
     try:
         parameters = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):
-        return _Source(function, False, label)
+        return _Source(function, False)
     positional = [q for q in parameters if q.kind in (q.POSITIONAL_ONLY, q.POSITIONAL_OR_KEYWORD)]
     required = [q for q in positional if q.default is q.empty]
     takes_rows = len(required) >= 2 or any(q.name == "rows" for q in positional[1:])
-    return _Source(function, takes_rows, label)
+    return _Source(function, takes_rows)
 
 
 def _column(value: Any, a: int, label: str, single: bool) -> Tensor:

@@ -50,7 +50,7 @@ class Rows:
     iterations: Tensor
     evaluations: Tensor
     gap: Tensor
-    """(B,) smallest proven-by-linear-models bound on what is left to gain, relative."""
+    """(B,) the latest bound on what is left to gain, relative; inf before the first test."""
     stationarity: Tensor
     """(B,) the published measure: length of the smallest step of the augmented dual."""
     mark: Tensor
