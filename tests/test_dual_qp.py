@@ -222,10 +222,36 @@ def test_group_row_alone_is_the_row_in_the_batch() -> None:
         assert torch.equal(alone[0], together[row])
 
 
-def test_a_start_is_used_and_not_changed() -> None:
-    Q, q = _gram(4, 5, 5), _vectors(4, 5)
-    groups, caps = torch.eye(5, dtype=torch.float64).expand(4, 5, 5), torch.ones(4, 5, dtype=torch.float64)
-    start = torch.full((4, 5), 0.3, dtype=torch.float64)
-    z = solve_group_qp(Q, q, groups, caps, start=start)
-    assert _box_gap(Q, q, torch.zeros_like(q), torch.ones_like(q), z).max() <= GAP
-    assert (start == 0.3).all()
+def _bundle(b: int, k: int, n: int) -> tuple[torch.Tensor, ...]:
+    """A program as a bundle has it: k // 2 columns on a simplex, the others in one group."""
+    simplex = torch.zeros(b, k, dtype=torch.float64)
+    simplex[:, : k // 2] = 1
+    groups = (1 - simplex).unsqueeze(1)
+    cost = torch.rand(b, k, dtype=torch.float64)
+    cost[:, 0] = 0
+    return _gram(b, k, n), cost, groups, torch.ones(b, 1, dtype=torch.float64), simplex, cost.new_full((b,), 0.7)
+
+
+@pytest.mark.parametrize("likely", [1, 10, 59])
+def test_likely_columns_change_the_work_and_not_the_answer(likely: int) -> None:
+    Q, q, groups, caps, simplex, mass = _bundle(8, 60, 20)
+    whole = solve_group_qp(Q, q, groups, caps, simplex, mass)
+    z = solve_group_qp(Q, q, groups, caps, simplex, mass, torch.full((8,), likely))
+
+    def value(z: torch.Tensor) -> torch.Tensor:
+        return 0.5 * torch.einsum("bi,bij,bj->b", z, Q, z) + (q * z).sum(1)
+
+    assert ((z * simplex).sum(1) - mass).abs().max() <= 1e-12
+    assert (z >= 0).all()
+    assert (z * groups[:, 0]).sum(1).max() <= 1 + 1e-12
+    assert (value(z) <= value(whole) + 1e-3 * value(whole).abs()).all()
+
+
+def test_likely_columns_keep_the_batch_law() -> None:
+    Q, q, groups, caps, simplex, mass = _bundle(7, 60, 20)
+    likely = torch.tensor([1, 5, 20, 30, 50, 59, 60])
+    together = solve_group_qp(Q, q, groups, caps, simplex, mass, likely)
+    for row in range(7):
+        one = slice(row, row + 1)
+        alone = solve_group_qp(Q[one], q[one], groups[one], caps[one], simplex[one], mass[one], likely[one])
+        assert torch.equal(alone[0], together[row])

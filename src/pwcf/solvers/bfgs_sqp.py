@@ -225,7 +225,9 @@ class BfgsSqp(BundlePhases):
         _put(S, "d", rows, d)
         S.promise[rows] = found.mu * found.change_f + found.violation_ahead - violation(c, self.equality)
         S.mu[rows], S.multipliers[rows] = found.mu, found.multipliers
-        S.t[rows], S.t_low[rows], S.t_high[rows] = 1.0, 0.0, torch.inf
+        # Among many kinks all steps are short for a long while: begin at twice the last one, not at 1.
+        last = torch.where(S.t[rows] > 0, S.t[rows], 1.0)
+        S.t[rows], S.t_low[rows], S.t_high[rows] = (2 * last).clamp(max=1.0), 0.0, torch.inf
         S.trials[rows] = 0
         return self._crawls(S, rows)
 

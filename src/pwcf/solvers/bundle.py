@@ -28,7 +28,7 @@ class Cuts:
     offsets: Tensor
     """(B, l, 1+p) value of the linear model at the row's reference point, float64."""
     stamp: Tensor
-    """(B, l) when the cut was made or last mattered, -1 if the place is empty."""
+    """(B, l, 1+p) when the cut was made or its column last mattered, -1 if the place is empty."""
     home: Tensor
     """(B,) the place of the cut made at the current point: never given up."""
     path: Tensor
@@ -39,7 +39,7 @@ class Cuts:
         return cls(
             torch.zeros(b, size, columns, n, dtype=like.dtype, device=like.device),
             torch.zeros(b, size, columns, dtype=torch.float64, device=like.device),
-            torch.full((b, size), -1, dtype=torch.int64, device=like.device),
+            torch.full((b, size, columns), -1, dtype=torch.int64, device=like.device),
             torch.zeros(b, dtype=torch.int64, device=like.device),
             torch.zeros(b, size, dtype=torch.float64, device=like.device),
         )
@@ -51,20 +51,35 @@ class Cuts:
         self, rows: Tensor, step: Tensor, values: Tensor, gradients: Tensor, clock: Tensor, path: Tensor
     ) -> Tensor:
         """Store the cut of a point at ``step`` (r, n) from the reference; returns its place (r,)."""
-        stamp = self.stamp[rows].scatter(1, self.home[rows].unsqueeze(1), torch.iinfo(torch.int64).max)
-        first = self.stamp[rows].amax(1) < 0
+        latest = self.stamp[rows].amax(-1)
+        first = latest.amax(1) < 0
+        stamp = latest.scatter(1, self.home[rows].unsqueeze(1), torch.iinfo(torch.int64).max)
         place = torch.where(first, torch.zeros_like(clock), stamp.argmin(1))
         self.gradients[rows, place] = gradients
         self.offsets[rows, place] = values - dot(gradients, step.unsqueeze(1)).double()
-        self.stamp[rows, place] = clock
+        self.stamp[rows, place] = clock.unsqueeze(-1)
         self.path[rows, place] = path
         return place
 
-    def mark_used(self, rows: Tensor, source: Tensor, used: Tensor, clock: Tensor) -> None:
-        """Renew the stamp of the cuts (r, K places) that carried weight."""
+    def along(self, rows: Tensor, step: Tensor) -> Tensor:
+        """(r, l, 1+p) products of all gradients with ``step`` (r, n), float64."""
+        B, size, columns, n = self.gradients.shape
+        r = rows.numel()
+        matrix = self.gradients.view(B, size * columns, n)
+        # Reading the gradients of all rows costs less than copying those of most.
+        if 3 * r > B > r:
+            wide = step.new_zeros(B, n).index_copy(0, rows, step)
+            product = matvec(matrix, wide)[rows]
+        else:
+            product = matvec(matrix if r == B else matrix[rows], step)
+        return product.view(r, size, columns).double()
+
+    def mark_used(self, rows: Tensor, model: Model, used: Tensor, clock: Tensor) -> None:
+        """Renew the stamp of the columns (r, K) of a model that carried weight."""
         stamp = self.stamp[rows]
-        now = torch.where(used, clock.unsqueeze(-1), -1)
-        self.stamp[rows] = torch.maximum(stamp, stamp.scatter_reduce(1, source, now, "amax"))
+        column = model.source * stamp.shape[-1] + model.owner.clamp(min=0)
+        now = torch.where(used & (model.owner >= 0), clock.unsqueeze(-1), -1)
+        self.stamp[rows] = stamp.flatten(1).scatter_reduce(1, column, now, "amax").reshape(stamp.shape)
 
 
 class Model(NamedTuple):
@@ -83,6 +98,11 @@ class Model(NamedTuple):
     score: Tensor
     """(r, K) relevance, in descending order: inf for columns that must stay, else the height."""
 
+    @property
+    def likely(self) -> Tensor:
+        """(r,) how many leading columns are likely to carry all weight: those that did last, and a few."""
+        return (self.score == torch.inf).sum(1) + 4
+
 
 def model(
     cuts: Cuts,
@@ -95,9 +115,9 @@ def model(
     limit: int,
 ) -> Model:
     """Linear models at x = reference + step. About ``limit`` columns are kept, the most active first."""
-    stored = cuts.gradients if rows.numel() == cuts.gradients.shape[0] else cuts.gradients[rows]
-    r, size, columns, n = stored.shape
-    lines = cuts.offsets[rows] + matvec(stored.reshape(r, size * columns, n), step).reshape(r, size, columns).double()
+    B, size, columns, n = cuts.gradients.shape
+    r = rows.numel()
+    lines = cuts.offsets[rows] + cuts.along(rows, step)
     # A convex function lies above its cuts. Where one lies above the function the problem is not convex
     # there: reflect it, so that it counts as an error and never as knowledge.
     heights = values.unsqueeze(1) - (values.unsqueeze(1) - lines).abs()
@@ -111,11 +131,11 @@ def model(
         reflected = values.unsqueeze(1) + (values.unsqueeze(1) - lines).abs()
         heights = torch.cat([heights, -(reflected * scales.unsqueeze(1))[..., mirrored]], -1)
     # The cut at x, the newest cut and those that just carried weight come first, then the closest ones.
-    stamp = cuts.stamp[rows]
-    prime = stamp >= clock.unsqueeze(-1) - 1
-    prime = prime.scatter(1, cuts.home[rows].unsqueeze(1), True) & (stamp >= 0)
-    score = torch.where(prime.unsqueeze(-1), torch.inf, heights)
-    score = torch.where((stamp >= 0).unsqueeze(-1), score, -torch.inf)
+    stamp = cuts.stamp[rows][..., column]
+    prime = stamp >= clock[:, None, None] - 1
+    prime[torch.arange(r, device=rows.device), cuts.home[rows]] = True
+    score = torch.where(prime, torch.inf, heights)
+    score = torch.where(stamp >= 0, score, -torch.inf)
     # Every function has a quota of its own: where one is flat its cuts all lie close to it and would crowd
     # out the others'. Then the most relevant columns come first.
     kinds = column.numel()
@@ -134,8 +154,9 @@ def model(
     owner = torch.where(top > -torch.inf, which, torch.full_like(which, -1))
     signs = sign[pick % kinds]
     weight = torch.where(owner >= 0, signs * scales.gather(1, which), torch.zeros_like(signs))
-    V = stored.reshape(r, size * columns, n).gather(1, (source * columns + which).unsqueeze(-1).expand(-1, -1, n))
-    V = V * weight.to(V.dtype).unsqueeze(-1)
+    flat = ((rows.unsqueeze(-1) * size + source) * columns + which).flatten()
+    V = cuts.gradients.view(B * size * columns, n).index_select(0, flat).view(r, -1, n)
+    V *= weight.to(V.dtype).unsqueeze(-1)
     return Model(heights.flatten(1).gather(1, pick), V, owner, source, signs, top)
 
 
@@ -180,7 +201,7 @@ def bundle_step(m: Model, gram: Tensor, mu: Tensor, violation: Tensor, p: int) -
     groups = _groups(owner, p)
     cost = torch.where(owner >= 0, -heights, torch.ones_like(heights))
     caps = torch.ones(groups.shape[:2], dtype=gram.dtype, device=gram.device)
-    z = solve_group_qp(gram, cost, groups, caps, objective, mu)
+    z = solve_group_qp(gram, cost, groups, caps, objective, mu, m.likely)
     z = torch.where(owner >= 0, z, torch.zeros_like(z))
     ahead = heights - matvec(gram, z)
     low = torch.full_like(ahead, -torch.inf)

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from pwcf.solvers.rowwise import add_product, bmm, dot, weighted
+from pwcf.solvers.rowwise import add_product_, bmm, dot, matvec, spread, weighted
 
 # A pair is used only if s'y > CURVATURE |s| |y|: weak Wolfe makes s'y positive in exact arithmetic,
 # projection onto bounds does not, and a tiny s'y would blow H up.
@@ -56,8 +56,9 @@ class FullBFGS:
         return {"H": self.H, "started": self.started}
 
     def metric(self, rows: Tensor, V: Tensor) -> Metric:
-        H = self.H if rows.numel() == self.H.shape[0] else self.H[rows]
-        HV = bmm(V, H)  # H is symmetric: (H V')' = V H
+        b = self.H.shape[0]
+        # H is symmetric: (H V')' = V H. A product of all rows costs less than a copy of most of H.
+        HV = bmm(spread(V, rows, b), self.H)[rows] if 3 * rows.numel() > b else bmm(V, self.H[rows])
         return Metric(bmm(V, HV.mT).double(), lambda weights: weighted(weights, HV))
 
     def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None:
@@ -66,22 +67,23 @@ class FullBFGS:
         rows, s, y, sy, yy = rows[good], s[good], y[good], sy[good], yy[good]
         if rows.numel() == 0:
             return
-        everyone = rows.numel() == self.H.shape[0]
-        H = self.H if everyone else self.H[rows]
         # First pair: scale the identity to the observed curvature.
-        first = ~self.started[rows]
-        if bool(first.any()):
-            H = torch.where(first[:, None, None], H * (sy / yy)[:, None, None], H)
-        Hy = bmm(H, y.unsqueeze(-1)).squeeze(-1)
+        first = (~self.started[rows]).nonzero().squeeze(-1)
+        if first.numel():
+            self.H[rows[first]] *= (sy / yy)[first, None, None]
+            self.started[rows] = True
+        b = self.H.shape[0]
+        many = 3 * rows.numel() > b  # then a product of all rows with mostly zeros costs less than a copy of H
+        H = self.H if many else self.H[rows]
+        Hy = bmm(H, spread(y, rows, b).unsqueeze(-1)).squeeze(-1)[rows] if many else matvec(H, y)
         rho = (1 / sy).unsqueeze(-1)
         # H + s u' + u s' with u = rho (1 + rho y'Hy) s / 2 - rho Hy: one pass over H.
         u = 0.5 * rho * (1 + rho * dot(y, Hy).unsqueeze(-1)) * s - rho * Hy
-        H = add_product(H, torch.stack([s, u], -1), torch.stack([u, s], 1))
-        if everyone:
-            self.H = H
-        else:
+        if many:
+            s, u = spread(s, rows, b), spread(u, rows, b)
+        add_product_(H, torch.stack([s, u], -1), torch.stack([u, s], 1))
+        if not many:
             self.H[rows] = H
-        self.started[rows] = True
 
 
 class LimitedBFGS:
@@ -119,10 +121,8 @@ class LimitedBFGS:
         b = self.pairs.shape[0]
         if rows.numel() == b:
             return bmm(self.pairs, V.mT).double()
-        if 3 * rows.numel() > b:
-            wide = V.new_zeros(b, *V.shape[1:])
-            wide[rows] = V
-            return bmm(self.pairs, wide.mT)[rows].double()
+        if V.shape[1] < self.memory and 3 * rows.numel() > b:
+            return bmm(self.pairs, spread(V, rows, b).mT)[rows].double()
         return bmm(self.pairs[rows], V.mT).double()
 
     def _outer(self, rows: Tensor, coefficients: Tensor) -> Tensor:
@@ -132,9 +132,7 @@ class LimitedBFGS:
         if rows.numel() == b:
             return bmm(coefficients, self.pairs)
         if 3 * rows.numel() > b:
-            wide = coefficients.new_zeros(b, *coefficients.shape[1:])
-            wide[rows] = coefficients
-            return bmm(wide, self.pairs)[rows]
+            return bmm(spread(coefficients, rows, b), self.pairs)[rows]
         return bmm(coefficients, self.pairs[rows])
 
     def metric(self, rows: Tensor, V: Tensor) -> Metric:

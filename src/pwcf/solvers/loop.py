@@ -75,12 +75,11 @@ def run(solver: BfgsSqp, oracle: Oracle, queue: Queue, limits: Limits, log: Log)
         if not bool(alive.all()):
             gone = (~alive & (ids >= 0)).nonzero().squeeze(-1)
             if gone.numel():
-                leaving = S.select(gone)
-                solver.assess(leaving)
-                left.append((ids[gone], leaving if log.keep_state else leaving.slim()))
+                solver.assess(S, gone)
+                left.append((ids[gone], S.select(gone) if log.keep_state else S.answers(gone)))
                 ids[gone] = -1
                 if log.on_end is not None:
-                    log.on_end(leaving.status)
+                    log.on_end(S.status[gone])
             free = (ids < 0).nonzero().squeeze(-1)
             if queue.waiting:
                 new, fresh = queue.take(free.numel())

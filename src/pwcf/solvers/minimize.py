@@ -106,7 +106,7 @@ def minimize(
         return _nothing(x0, shape)
     first = min(slots or b, b)
     everyone = torch.arange(b, device=x0.device)
-    oracle.prepare(x0[:first], everyone[:first], box.of(everyone[:first]).project)
+    oracle.prepare(x0[:first], everyone[:first], box)
     settings = _settings(n, oracle.p, tol, feasibility, hessian, memory, mu0, test)
     solver = BfgsSqp(oracle, box, settings)
     log = Log(keep_state=keep_state, trajectory=trajectory)

@@ -12,12 +12,15 @@ from torch import Tensor
 
 from pwcf.problems import Constraint
 from pwcf.problems.folding import fold
+from pwcf.solvers.bounds import Bounds
 
 Function = Callable[..., Any]
 
 
 # Columns behind folds that the stopping test looks at one by one; its QP grows with the cube of their number.
 MAX_COMPONENTS = 128
+# Rows that the functions are checked with: a check of all costs as much as an evaluation and a half.
+CHECKED_ROWS = 8
 _NEEDS_ROWS = (
     "objective/constraints: values change when fewer rows are evaluated. With slots= smaller than the batch a "
     "function must accept any rows: let it take a second argument `rows` (indices into the batch) to pick "
@@ -74,11 +77,23 @@ class Oracle:
         """Number of constraint columns after folding."""
         return sum(self.columns)
 
-    def prepare(self, x: Tensor, rows: Tensor, project: Callable[[Tensor], Tensor]) -> None:
+    def prepare(self, x: Tensor, rows: Tensor, bounds: Bounds) -> None:
         """Learn the number of columns from one evaluation, and check that rows are independent."""
-        self.project = project
+        if x.shape[0] <= CHECKED_ROWS or not self._few_suffice(x[:CHECKED_ROWS], rows[:CHECKED_ROWS], bounds):
+            self._learn(x, rows, bounds)
+
+    def _few_suffice(self, x: Tensor, rows: Tensor, bounds: Bounds) -> bool:
+        """Learn from a few rows; False if their function needs the whole batch, or is not as it should be."""
+        try:
+            self._learn(x, rows, bounds)
+        except (RuntimeError, IndexError, ValueError, TypeError):
+            return False
+        return True
+
+    def _learn(self, x: Tensor, rows: Tensor, bounds: Bounds) -> None:
+        self.project = bounds.of(rows).project
         pick = torch.arange(x.shape[0] - 1, -1, -2, device=x.device)
-        shifted = self._others_moved(project(x), pick)
+        shifted = self._others_moved(self.project(x), pick)
         try:
             with torch.no_grad():
                 outputs = self._outputs(shifted, rows)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from pwcf.solvers import bundle
-from pwcf.solvers.rowwise import bmm, norm, weighted
+from pwcf.solvers.rowwise import bmm, norm, select, weighted
 from pwcf.solvers.state import BUNDLE, CERTIFY, RESTORE, RUNNING, Rows
 from pwcf.solvers.steering import NEGLIGIBLE, SUFFICIENT, violation
 from pwcf.solvers.stopping import WEIGHTY, StoppingTest
@@ -16,8 +16,10 @@ from pwcf.solvers.stopping import WEIGHTY, StoppingTest
 MU_CUT, MU_LEAST = 0.5, 1e-8
 # Null steps in a row after which the quasi-Newton metric is given up.
 NULLS = 8
-# Bundle steps between two tests of a row; a test costs as much as a step.
+# Steps in the metric of H between two tests of a row; a test costs as much as a step.
 TEST_EVERY = 3
+# Where the store cannot hold all the cuts of a vertex, a bound this many times tol is not worth certifying.
+HOPELESS = 30.0
 # Restoration converges like Newton's method; if six steps do not do it, more will not.
 RESTORATIONS = 6
 
@@ -56,10 +58,15 @@ class BundlePhases(StoppingTest):
         switch = ~S.plain[rows] & (S.nulls[rows] >= NULLS)
         plain = S.plain[rows] = S.plain[rows] | switch
         S.tau[rows] = torch.where(switch, 4 * S.stride[rows] / mu, S.tau[rows])
-        metric = S.hessian.metric(rows, V)
-        gram = torch.where(plain[:, None, None], bmm(V, V.mT).double(), metric.gram) * S.tau[rows][:, None, None]
-        found = bundle.bundle_step(model, gram, mu, v, p)
-        step = torch.where(plain.unsqueeze(-1), weighted(found.weights, V), metric.combine(found.weights))
+        gram = bmm(V, V.mT).double()
+        curved = (~plain).nonzero().squeeze(-1)
+        metric = S.hessian.metric(rows[curved], select(V, curved)) if curved.numel() else None
+        if metric is not None:
+            gram[curved] = metric.gram
+        found = bundle.bundle_step(model, gram * S.tau[rows][:, None, None], mu, v, p)
+        step = weighted(found.weights, V)
+        if metric is not None:
+            step[curved] = metric.combine(found.weights[curved])
         step = -step * S.tau[rows].to(x.dtype).unsqueeze(-1)
         if mask is not None:
             step = step * mask
@@ -69,13 +76,18 @@ class BundlePhases(StoppingTest):
         heavy = (v > NEGLIGIBLE) & (v - found.violation_ahead < SUFFICIENT * v) & (mu > MU_LEAST)
         S.stationarity[rows] = norm(step).double()
         # Cuts that carry weight are kept.
-        S.cuts.mark_used(rows, model.source, found.weights > WEIGHTY * mu.unsqueeze(-1), S.evaluations[rows])
+        S.cuts.mark_used(rows, model, found.weights > WEIGHTY * mu.unsqueeze(-1), S.evaluations[rows])
 
         ending = ~(found.promise < -1e-14 * (1 + v)) | ~torch.isfinite(step.sum(-1))
-        ending |= ~self._progress(S, rows, 0.1 * unit * mu, s.window + s.cuts // 2)
-        test = ~ending & (-found.promise <= 10 * unit * mu) & (S.trials[rows] % TEST_EVERY == 0)
+        patience = torch.where(plain, s.window + s.cuts // 2, s.window + s.cuts // 8)
+        ending |= ~self._progress(S, rows, 0.1 * unit * mu, patience)
+        # The step's own multipliers give a bound for nothing.
+        self._claim(S, rows, self._step_bound(S, rows, model, found.weights))
+        # In the metric of H they are not the best ones the cuts offer.
+        test = (S.status[rows] == RUNNING) & ~ending & ~plain
+        test &= (-found.promise <= 10 * unit * mu) & (S.trials[rows] % TEST_EVERY == 0)
         if bool(test.any()):
-            self._test(S, rows[test], _pick(model, test))
+            self._test(S, rows[test], bundle.Model(*(tensor[test] for tensor in model)))
         S.mu[rows] = torch.where(heavy, MU_CUT * mu, mu)
         self._enter(S, rows[heavy], BUNDLE)
         ending &= ~heavy & (S.status[rows] == RUNNING)
@@ -137,11 +149,9 @@ class BundlePhases(StoppingTest):
         halved = S.gap[rows] < 0.5 * S.mark[rows]
         S.mark[rows] = torch.where(halved, S.gap[rows], S.mark[rows])
         S.marked_at[rows] = torch.where(halved, S.iterations[rows], S.marked_at[rows])
-        patience = 20 + min(x.shape[1] // 2, 50)
+        patience = 10 + s.cuts // 4
         ending = (S.iterations[rows] - S.marked_at[rows] > patience) | ~(length > 0)
+        if s.cuts < x.shape[1]:
+            ending |= S.gap[rows] > HOPELESS * s.tol
         self._unfolded_test(S, rows[ending & ~begun & (S.status[rows] == RUNNING)])
         self._end(S, rows[ending])
-
-
-def _pick(model: bundle.Model, mask: Tensor) -> bundle.Model:
-    return bundle.Model(*(tensor[mask] for tensor in model))

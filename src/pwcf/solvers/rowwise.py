@@ -18,11 +18,17 @@ def bmm(left: Tensor, right: Tensor) -> Tensor:
     return torch.bmm(left, right)
 
 
-def add_product(base: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """base + left right, batched, the same bits for any batch size."""
+def add_product_(base: Tensor, left: Tensor, right: Tensor) -> None:
+    """base += left right, batched, the same bits for any batch size."""
     if left.shape[0] == 1:
-        return torch.baddbmm(base.expand(2, -1, -1), left.expand(2, -1, -1), right.expand(2, -1, -1))[:1]
-    return torch.baddbmm(base, left, right)
+        base.copy_(torch.baddbmm(base.expand(2, -1, -1), left.expand(2, -1, -1), right.expand(2, -1, -1))[:1])
+    else:
+        base.baddbmm_(left, right)
+
+
+def spread(part: Tensor, rows: Tensor, b: int) -> Tensor:
+    """``part`` at its ``rows`` among b, zeros elsewhere."""
+    return part if rows.numel() == b else part.new_zeros(b, *part.shape[1:]).index_copy(0, rows, part)
 
 
 def matvec(matrix: Tensor, vector: Tensor) -> Tensor:

@@ -90,10 +90,11 @@ class Rows:
         for mine, theirs in zip(self.tensors().values(), other.tensors().values(), strict=True):
             mine[rows] = theirs
 
-    def slim(self) -> Rows:
-        """The same rows without gradients, cuts and pairs: answers only."""
+    def answers(self, rows: Tensor) -> Rows:
+        """A copy of some rows without gradients, cuts and pairs."""
         bulky = ("gradients", "d", "cuts.gradients", "hessian.H", "hessian.pairs")
-        return Rows.from_tensors({k: v[..., :0] if k in bulky else v for k, v in self.tensors().items()})
+        tensors = self.tensors().items()
+        return Rows.from_tensors({k: (v[..., :0] if k in bulky else v)[rows] for k, v in tensors})
 
     @property
     def scales(self) -> Tensor:

@@ -65,7 +65,7 @@ class StoppingTest:
         values = S.values[rows] * S.scales[rows]
         return values[:, 0] + violation(values[:, 1:], self.equality) / S.mu[rows]
 
-    def _progress(self, S: Rows, rows: Tensor, enough: Tensor, window: int) -> Tensor:
+    def _progress(self, S: Rows, rows: Tensor, enough: Tensor, window: int | Tensor) -> Tensor:
         """False where the last ``window`` iterations lowered the merit by less than ``enough`` / mu."""
         merit = self._merit(S, rows)
         due = S.iterations[rows] - S.marked_at[rows] >= window
@@ -83,10 +83,12 @@ class StoppingTest:
         """
         relevant = (model.score >= -RELEVANT * horizon.unsqueeze(-1)).sum(1).clamp(min=1)
         most = model.heights.shape[1]
-        sizes = sorted({min(size, most) for size in (16, 32, 48, 64, 96, most)})
+        sizes = sorted({min(size, most) for size in (16, 32, 64, most)})
         for low, high in zip([0, *sizes], sizes, strict=False):
             part = ((relevant > low) & (relevant <= high)).nonzero().squeeze(-1)
-            if part.numel():
+            if part.numel() == relevant.numel():
+                yield part, bundle.Model(*(tensor[:, :high] for tensor in model))
+            elif part.numel():
                 yield part, bundle.Model(*(tensor[part, :high] for tensor in model))
 
     def _model(self, S: Rows, rows: Tensor) -> bundle.Model:
@@ -114,7 +116,7 @@ class StoppingTest:
         room = MULTIPLIER_ROOM / S.mu[rows]
         left, q, z = bundle.gap(model, self.oracle.p, x, bounds, self._reach(S, rows), target, room)
         certifying = S.phase[rows] == CERTIFY
-        S.cuts.mark_used(rows, model.source, (z > WEIGHTY) & certifying.unsqueeze(-1), S.evaluations[rows])
+        S.cuts.mark_used(rows, model, (z > WEIGHTY) & certifying.unsqueeze(-1), S.evaluations[rows])
         simple, simple_q = self._simple_bound(S, rows)
         q = torch.where((simple < left).unsqueeze(-1), simple_q, q)
         self._claim(S, rows, torch.minimum(left, simple))
@@ -172,6 +174,14 @@ class StoppingTest:
         slope = bundle.slope_bound(q, select(S.x, rows), self.bounds.of(S.index[rows]), self._reach(S, rows))
         return slope - dot(own[:, 1:], S.values[rows, 1:]), q
 
+    def _step_bound(self, S: Rows, rows: Tensor, model: bundle.Model, weights: Tensor) -> Tensor:
+        """The bound with the weights (r, K) of a bundle step: those of f sum to mu, here they must sum to one."""
+        mu = torch.where(model.owner == 0, weights, torch.zeros_like(weights)).sum(1, keepdim=True)
+        z = weights / mu.clamp(min=1e-300)
+        bounds = self.bounds.of(S.index[rows])
+        slope = bundle.slope_bound(weighted(z, model.V), S.x[rows], bounds, self._reach(S, rows))
+        return slope - dot(z, model.heights)
+
     def _claim(self, S: Rows, rows: Tensor, left: Tensor) -> None:
         """Say CONVERGED where the best point is feasible and ``left`` (scaled) leaves at most tol to gain."""
         s, sf = self.settings, S.scales[rows, 0]
@@ -197,7 +207,7 @@ class StoppingTest:
         v = violation(c, self.equality)
         # Alone in its neighbourhood, a gradient gives the direction just found.
         length = norm(S.d[rows]).double()
-        near = S.cuts.stamp[rows] >= 0
+        near = S.cuts.stamp[rows, :, 0] >= 0
         near &= S.path[rows].unsqueeze(-1) - S.cuts.path[rows] <= NEIGHBOURHOOD
         due = S.iterations[rows] % PUBLISHED_EVERY == 0
         company = ((near.sum(1) > 1) & (due | (length <= s.tol))).nonzero().squeeze(-1)
@@ -214,14 +224,18 @@ class StoppingTest:
         S.status[rows] = torch.where(done, STATUSES.index(Status.CONVERGED), S.status[rows])
         return ~done & (~(S.promise[rows] < 0) | ~torch.isfinite(S.d[rows].sum(-1)))
 
-    def assess(self, S: Rows) -> None:
-        """Evidence for rows that hit a limit, as of their last point; their status stays."""
+    def assess(self, S: Rows, rows: Tensor) -> None:
+        """Evidence for those of ``rows`` that hit a limit, as of their last point; their status stays."""
         limits = [STATUSES.index(Status.MAX_ITERATIONS), STATUSES.index(Status.BUDGET)]
-        limited = (S.status == limits[0]) | (S.status == limits[1])
-        rows = (limited & torch.isfinite(S.best_values[:, 0])).nonzero().squeeze(-1)
+        status = S.status[rows]
+        limited = (status == limits[0]) | (status == limits[1])
+        rows = rows[limited & torch.isfinite(S.best_values[rows, 0])]
         for portion in portions(rows, self._portion(S)):
             status = S.status[portion]
-            self._test(S, portion, self._model(S, portion))
+            if self.settings.cuts < S.x.shape[1]:  # too few cuts for a QP to be worth its while
+                self._claim(S, portion, self._simple_bound(S, portion)[0])
+            else:
+                self._test(S, portion, self._model(S, portion))
             S.status[portion] = status
 
     def _portion(self, S: Rows) -> int:
