@@ -17,6 +17,10 @@ from pwcf.solvers.rowwise import add_product_, bmm, dot, matvec, spread, weighte
 # A pair is used only if s'y > CURVATURE |s| |y|: weak Wolfe makes s'y positive in exact arithmetic,
 # projection onto bounds does not, and a tiny s'y would blow H up.
 CURVATURE = 1e-10
+# Up to so many pairs L-BFGS takes gamma from the last one, as is usual: best far from a solution. Close to kinks
+# the last curvature is huge and would make H small in all directions not in memory: with a longer memory gamma
+# comes from the least curvature in it.
+SHORT = 6
 
 
 class Metric(NamedTuple):
@@ -196,8 +200,13 @@ class LimitedBFGS:
         self.SY[rows, :, place] = inner[:, :m, 1]  # s_i' y_new
         self.YY[rows, place] = inner[:, m:, 1]
         self.YY[rows, :, place] = inner[:, m:, 1]
-        self.gamma[rows] = sy / yy
+        self.gamma[rows] = self._largest(rows) if m > SHORT else sy / yy
         self.count[rows] += 1
+
+    def _largest(self, rows: Tensor) -> Tensor:
+        """The largest s'y / y'y in memory."""
+        sy, yy = self.SY[rows].diagonal(dim1=1, dim2=2), self.YY[rows].diagonal(dim1=1, dim2=2)
+        return torch.where(yy > 0, sy / yy.clamp(min=1e-300), torch.zeros_like(yy)).amax(1)
 
 
 def _permute(matrix: Tensor, order: Tensor) -> Tensor:
