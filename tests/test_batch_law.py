@@ -13,6 +13,7 @@ from torch import Tensor
 
 import pwcf
 from pwcf import Solution, SolverState, Status, testproblems
+from pwcf.solvers.state import BUNDLE
 from pwcf.testproblems import TestProblem
 
 ROWS = 8
@@ -110,6 +111,29 @@ def test_to_the_very_end(name: str) -> None:
     assert len(set(together.iterations.tolist())) > 1
     _assert_same(_solve(name, "bfgs", [4, 2], max_iterations=200), together, [3, 1])
     _assert_same(_solve(name, "bfgs", [3], max_iterations=200), together, [2])
+
+
+@pytest.mark.parametrize("name", ["linear_l1_ball", "maxq_l1_ball"])
+def test_in_the_bundle_phases(name: str) -> None:
+    """Vertices: every row takes many bundle steps and certifies, each at its own time and with its own mu."""
+    problem = testproblems.get(name, n=5)
+    start = problem.starts(5, seed=1)
+
+    def solve(rows: Tensor, **more: Any) -> Solution:
+        return pwcf.minimize(problem.objective, start[rows], problem.constraints, keep_state=True, **more)
+
+    together = solve(torch.arange(5))
+    assert together.state is not None
+    assert int((together.state.rows.phase >= BUNDLE).sum()) >= 3
+    assert len(set(together.iterations.tolist())) > 1
+    back = torch.arange(4, -1, -1)
+    _assert_same(solve(back), together, back.tolist())
+    _assert_same(solve(torch.arange(5), slots=2), together, range(5))
+    for row in range(5):
+        alone = solve(torch.tensor([row]))
+        _assert_same(alone, together, [row])
+        gap = together.evidence.stationarity[[row]]
+        torch.testing.assert_close(alone.evidence.stationarity, gap, rtol=1e-6, atol=CLOSE)
 
 
 def test_evidence_obeys_the_law() -> None:
