@@ -23,8 +23,8 @@ from pwcf.solvers.stopping import Settings
 
 # Full BFGS handles kinks better than L-BFGS, and up to here its n x n matrix costs little.
 FULL_BFGS_UP_TO = 200
-# Up to here L-BFGS keeps many pairs.
-LONG_MEMORY_UP_TO, LONG_MEMORY = 2000, 20
+# Pairs of L-BFGS in float64, up to where their memory is no concern.
+LONG_MEMORY, LONG_MEMORY_UP_TO = 20, 20_000
 # Up to here the bundle can hold the cuts that even a vertex needs.
 CERTIFIABLE_UP_TO = 60
 RESUMABLE = (Status.MAX_ITERATIONS, Status.BUDGET)
@@ -68,9 +68,9 @@ def minimize(
         budget: evaluations per row, a number or (b,).
         slots: rows in work at once; the others wait. Default: all.
         hessian: "bfgs", "lbfgs" or "auto": full BFGS up to n = 200, limited memory beyond.
-        memory: pairs kept by L-BFGS, each two vectors per row. Default 20 up to n = 2000: near a solution they save
-            many iterations. 6 beyond: there memory traffic counts, and on networks with few evaluations fewer
-            pairs reached feasibility sooner.
+        memory: pairs kept by L-BFGS, each two vectors per row. Default 20 in float64 up to n = 20,000: near a solution
+            they save many iterations. 6 otherwise: on networks with few evaluations fewer pairs reached
+            feasibility sooner, and cost less memory traffic.
         mu0: initial weight of the objective in the penalty function; below 1 because scaled constraints
             must win at first, not much below because steering can only lower it.
         test: "bundle", the test that holds for the user's own problem, or "published", the length of the
@@ -112,6 +112,8 @@ def minimize(
     first = min(slots or b, b)
     everyone = torch.arange(b, device=x0.device)
     oracle.prepare(x0[:first], everyone[:first], box)
+    if memory is None:
+        memory = LONG_MEMORY if x0.dtype == torch.float64 and n <= LONG_MEMORY_UP_TO else SHORT
     settings = _settings(n, oracle.p, tol, feasibility, hessian, memory, mu0, test)
     solver = BfgsSqp(oracle, box, settings)
     log = Log(keep_state=keep_state, trajectory=trajectory)
@@ -129,10 +131,8 @@ def minimize(
 
 
 def _settings(
-    n: int, p: int, tol: float, feasibility: float, hessian: str, memory: int | None, mu0: float, test: str
+    n: int, p: int, tol: float, feasibility: float, hessian: str, memory: int, mu0: float, test: str
 ) -> Settings:
-    if memory is None:
-        memory = LONG_MEMORY if n <= LONG_MEMORY_UP_TO else SHORT
     if hessian == "auto":
         hessian = "bfgs" if n <= FULL_BFGS_UP_TO else "lbfgs"
     # To show that a kink with n faces is a minimum takes n + 1 cuts that carry weight; the store holds twice
