@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pwcf.solvers.bounds import Bounds
 from pwcf.solvers.dual_qp import solve_group_qp
-from pwcf.solvers.rowwise import bmm, dot, matvec, norm, weighted
+from pwcf.solvers.rowwise import bmm, dot, matvec, norm, weighted, with_stored
 
 
 @dataclass
@@ -63,16 +63,8 @@ class Cuts:
 
     def along(self, rows: Tensor, step: Tensor) -> Tensor:
         """(r, l, 1+p) products of all gradients with ``step`` (r, n), float64."""
-        B, size, columns, n = self.gradients.shape
-        r = rows.numel()
-        matrix = self.gradients.view(B, size * columns, n)
-        # Reading the gradients of all rows costs less than copying those of most.
-        if 3 * r > B > r:
-            wide = step.new_zeros(B, n).index_copy(0, rows, step)
-            product = matvec(matrix, wide)[rows]
-        else:
-            product = matvec(matrix if r == B else matrix[rows], step)
-        return product.view(r, size, columns).double()
+        product = with_stored(matvec, self.gradients.flatten(1, 2), rows, step)
+        return product.view(-1, *self.gradients.shape[1:3]).double()
 
     def mark_used(self, rows: Tensor, model: Model, used: Tensor, clock: Tensor) -> None:
         """Renew the stamp of the columns (r, K) of a model that carried weight."""

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from pwcf.solvers import interior_point
+from pwcf.solvers.interior_point import Program, to_columns
 from pwcf.solvers.rowwise import dot, matvec
 
 # Numbers of columns that rows are rounded up to, so that rows of like size share a batch.
@@ -42,17 +43,18 @@ def solve_group_qp(
     b, k = q.shape
     if b == 0 or k == 0:
         return q.new_zeros(b, k)
+    program = Program(Q, q, groups, caps, simplex, mass)
     if likely is None or k <= SIZES[0]:
-        return interior_point.solve(Q, q, groups, caps, simplex, mass).z
+        return interior_point.solve(program).z
     z = torch.zeros_like(q)
     order = torch.arange(k, device=q.device).expand(b, k).clone()
     count = likely.clamp(min=1, max=k)
     rows = torch.arange(b, device=q.device)
     while rows.numel():
         missing = torch.zeros_like(rows)
-        for part, size in by_size(count[rows], k):
+        for part, size in by_size(count[rows], SIZES, k):
             some = rows[part]
-            missing[part] = _restricted(z, order, size, some, Q, q, groups, caps, simplex, mass)
+            z[some], order[some], missing[part] = _restricted(program.take(some), order[some], size)
             count[some] = size
         # Doubling: a row whose likely columns were far from enough gets there in a few rounds.
         count[rows] += torch.minimum(missing, count[rows].clamp(min=4))
@@ -60,54 +62,34 @@ def solve_group_qp(
     return z
 
 
-def by_size(count: Tensor, most: int) -> list[tuple[Tensor, int]]:
+def by_size(count: Tensor, sizes: tuple[int, ...], most: int) -> list[tuple[Tensor, int]]:
     """Rows that need about as many columns: (rows, number of columns) pairs. A matter of each row alone."""
-    sizes = [size for size in SIZES if size < most] + [most]
-    limits = torch.tensor(sizes, device=count.device)
-    which = torch.bucketize(count, limits)
-    parts = [((which == i).nonzero().squeeze(-1), size) for i, size in enumerate(sizes)]
+    limits = [size for size in sizes if size < most] + [most]
+    which = torch.bucketize(count, torch.tensor(limits, device=count.device))
+    parts = [((which == i).nonzero().squeeze(-1), size) for i, size in enumerate(limits)]
     return [(part, size) for part, size in parts if part.numel()]
 
 
-def _restricted(
-    z: Tensor,
-    order: Tensor,
-    size: int,
-    rows: Tensor,
-    Q: Tensor,
-    q: Tensor,
-    groups: Tensor,
-    caps: Tensor,
-    simplex: Tensor | None,
-    mass: Tensor | None,
-) -> Tensor:
-    """Solve ``rows`` with their first ``size`` columns in ``order``; how many others are missing, these next."""
-    pick = order[rows, :size]
-    k = q.shape[1]
-    Q, q, groups, caps = Q[rows], q[rows], groups[rows], caps[rows]
-    wide = pick.unsqueeze(1)
-    tall = Q.gather(2, wide.expand(-1, k, -1))
-    found = interior_point.solve(
-        tall.gather(1, pick.unsqueeze(-1).expand(-1, -1, size)),
-        q.gather(1, pick),
-        groups.gather(2, wide.expand(-1, groups.shape[1], -1)),
-        caps,
-        None if simplex is None else simplex[rows].gather(1, pick),
-        None if mass is None else mass[rows],
-    )
-    z[rows] = torch.zeros_like(q).scatter(1, pick, found.z)
-    if size == k:
-        return torch.zeros_like(rows)
-    slope = matvec(tall, found.z)
-    price = slope + q + (groups * found.omega.unsqueeze(-1)).sum(1)
-    weight = (groups * caps.unsqueeze(-1)).sum(1)
-    if simplex is not None and mass is not None:
-        price = price - simplex[rows] * found.y.unsqueeze(-1)
-        weight = weight + simplex[rows] * mass[rows].unsqueeze(-1)
-    value = 0.5 * dot(z[rows], slope).abs() + dot(z[rows], q.abs())
+def _restricted(program: Program, order: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Solve with the first ``size`` columns in ``order`` (b, k) and price the others.
+
+    Returns z (b, k), an order in which the others follow by what they could gain, and how many are missing.
+    """
+    pick = order[:, :size]
+    found = interior_point.solve(program.restrict(pick))
+    z = torch.zeros_like(program.q).scatter(1, pick, found.z)
+    if size == z.shape[1]:
+        return z, order, torch.zeros_like(order[:, 0])
+    slope = matvec(program.Q, z)
+    price = slope + program.q + to_columns(program.E, found.omega)
+    weight = to_columns(program.E, program.caps)
+    if program.e is not None and program.mass is not None:
+        price = price - program.e * found.y.unsqueeze(-1)
+        weight = weight + program.e * program.mass.unsqueeze(-1)
+    value = 0.5 * dot(z, slope).abs() + dot(z, program.q.abs())
     gain = (-price * weight).scatter(1, pick, -torch.inf)
-    order[rows, size:] = gain.argsort(dim=1, descending=True, stable=True)[:, : k - size]
-    return (gain > MISSING * value.unsqueeze(-1)).sum(1)
+    others = gain.argsort(dim=1, descending=True, stable=True)[:, : z.shape[1] - size]
+    return z, torch.cat([pick, others], 1), (gain > MISSING * value.unsqueeze(-1)).sum(1)
 
 
 def solve_box_qp(Q: Tensor, q: Tensor, lower: Tensor, upper: Tensor) -> Tensor:

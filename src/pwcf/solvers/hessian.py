@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from pwcf.solvers.rowwise import add_product_, bmm, dot, matvec, spread, weighted
+from pwcf.solvers.rowwise import add_product_, bmm, dot, matvec, spread, weighted, with_stored
 
 # A pair is used only if s'y > CURVATURE |s| |y|: weak Wolfe makes s'y positive in exact arithmetic,
 # projection onto bounds does not, and a tiny s'y would blow H up.
@@ -60,9 +60,7 @@ class FullBFGS:
         return {"H": self.H, "started": self.started}
 
     def metric(self, rows: Tensor, V: Tensor) -> Metric:
-        b = self.H.shape[0]
-        # H is symmetric: (H V')' = V H. A product of all rows costs less than a copy of most of H.
-        HV = bmm(spread(V, rows, b), self.H)[rows] if 3 * rows.numel() > b else bmm(V, self.H[rows])
+        HV = with_stored(lambda H, V: bmm(V, H), self.H, rows, V)  # H is symmetric: (H V')' = V H
         return Metric(bmm(V, HV.mT).double(), lambda weights: weighted(weights, HV))
 
     def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None:
@@ -76,17 +74,17 @@ class FullBFGS:
         if first.numel():
             self.H[rows[first]] *= (sy / yy)[first, None, None]
             self.started[rows] = True
-        b = self.H.shape[0]
-        many = 3 * rows.numel() > b  # then a product of all rows with mostly zeros costs less than a copy of H
-        H = self.H if many else self.H[rows]
-        Hy = bmm(H, spread(y, rows, b).unsqueeze(-1)).squeeze(-1)[rows] if many else matvec(H, y)
+        Hy = with_stored(matvec, self.H, rows, y)
         rho = (1 / sy).unsqueeze(-1)
         # H + s u' + u s' with u = rho (1 + rho y'Hy) s / 2 - rho Hy: one pass over H.
         u = 0.5 * rho * (1 + rho * dot(y, Hy).unsqueeze(-1)) * s - rho * Hy
-        if many:
-            s, u = spread(s, rows, b), spread(u, rows, b)
-        add_product_(H, torch.stack([s, u], -1), torch.stack([u, s], 1))
-        if not many:
+        left, right = torch.stack([s, u], -1), torch.stack([u, s], 1)
+        b = self.H.shape[0]
+        if 3 * rows.numel() > b:  # adding zeros to the others costs less than a copy
+            add_product_(self.H, spread(left, rows, b), spread(right, rows, b))
+        else:
+            H = self.H[rows]
+            add_product_(H, left, right)
             self.H[rows] = H
 
 
@@ -121,23 +119,13 @@ class LimitedBFGS:
         return self.SY.shape[1]
 
     def _inner(self, rows: Tensor, V: Tensor) -> Tensor:
-        """[S; Y] V' as (r, 2m, k). Gathering rows copies all pairs, so many rows are done in place."""
-        b = self.pairs.shape[0]
-        if rows.numel() == b:
-            return bmm(self.pairs, V.mT).double()
-        if V.shape[1] < self.memory and 3 * rows.numel() > b:
-            return bmm(self.pairs, spread(V, rows, b).mT)[rows].double()
-        return bmm(self.pairs[rows], V.mT).double()
+        """[S; Y] V' as (r, 2m, k)."""
+        return with_stored(lambda pairs, V: bmm(pairs, V.mT), self.pairs, rows, V).double()
 
     def _outer(self, rows: Tensor, coefficients: Tensor) -> Tensor:
         """coefficients (r, k, 2m) times the pairs: (r, k, n)."""
-        b = self.pairs.shape[0]
         coefficients = coefficients.to(self.pairs.dtype)
-        if rows.numel() == b:
-            return bmm(coefficients, self.pairs)
-        if 3 * rows.numel() > b:
-            return bmm(spread(coefficients, rows, b), self.pairs)[rows]
-        return bmm(coefficients, self.pairs[rows])
+        return with_stored(lambda pairs, c: bmm(c, pairs), self.pairs, rows, coefficients)
 
     def metric(self, rows: Tensor, V: Tensor) -> Metric:
         """One pass over the pairs for the Gram matrix, a second one for the combined vector."""

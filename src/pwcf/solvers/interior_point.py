@@ -34,29 +34,49 @@ class Multipliers(NamedTuple):
     omega: Tensor
 
 
-class _Program(NamedTuple):
-    """Q (b, k, k), the groups E (b, g, k) and the simplex e (b, k) of the rows still in work."""
+class Program(NamedTuple):
+    """One program per row; every column belongs to at most one row of the 0/1 matrices E and e."""
 
     Q: Tensor
+    """(b, k, k)"""
+    q: Tensor
+    """(b, k)"""
     E: Tensor
-    e: Tensor | None
+    """(b, g, k) 0/1: the groups"""
+    caps: Tensor
+    """(b, g) > 0"""
+    e: Tensor | None = None
+    """(b, k) 0/1: the simplex"""
+    mass: Tensor | None = None
+    """(b,) > 0"""
 
-    def keep(self, rows: Tensor) -> _Program:
-        return _Program(self.Q[rows], self.E[rows], None if self.e is None else self.e[rows])
+    def take(self, rows: Tensor) -> Program:
+        """The programs of some rows."""
+        e, mass = (None if tensor is None else tensor[rows] for tensor in (self.e, self.mass))
+        return Program(self.Q[rows], self.q[rows], self.E[rows], self.caps[rows], e, mass)
+
+    def restrict(self, columns: Tensor) -> Program:
+        """With just some columns (b, j) of each row."""
+        k, wide = self.q.shape[1], columns.unsqueeze(1)
+        Q = self.Q.gather(2, wide.expand(-1, k, -1)).gather(1, columns.unsqueeze(-1).expand(-1, -1, columns.shape[1]))
+        E = self.E.gather(2, wide.expand(-1, self.E.shape[1], -1))
+        e = None if self.e is None else self.e.gather(1, columns)
+        return self._replace(Q=Q, q=self.q.gather(1, columns), E=E, e=e)
 
 
-def solve(Q: Tensor, q: Tensor, E: Tensor, caps: Tensor, e: Tensor | None, mass: Tensor | None) -> Multipliers:
-    """All rows. Columns of z belong to at most one row of the 0/1 matrices E and e; caps and mass are > 0."""
+def solve(program: Program) -> Multipliers:
+    """All rows."""
+    Q, q, E, caps, e, mass = program
     b, k = q.shape
     z = _even_start(E, caps, e, mass)
     # Unit-free: divide Q and q by their largest entry so that the tolerance means the same everywhere.
     size = torch.maximum((Q.diagonal(dim1=1, dim2=2) * z).amax(-1).abs(), q.abs().amax(-1))
     size = torch.where(size > 0, size, torch.ones_like(size)).unsqueeze(-1)
-    program = _Program(Q / size.unsqueeze(-1), E, e)
+    program = program._replace(Q=Q / size.unsqueeze(-1), q=q / size)
     u = torch.cat([z, caps - dot(E, z.unsqueeze(1))], 1)  # z and the slack of the caps
     U = torch.stack([u, torch.full_like(u, FIRST_PRICE)])  # (2, b, k + g): these and their prices
     y = q.new_zeros(b)
-    residual = matvec(program.Q, z) + q / size - U[1, :, :k] + _spread(E, U[1, :, k:])
+    residual = matvec(program.Q, z) + program.q - U[1, :, :k] + to_columns(E, U[1, :, k:])
     answer = Multipliers(torch.empty_like(q), torch.empty_like(y), torch.empty_like(caps))
     rows = torch.arange(b, device=q.device)
     alive = torch.ones_like(rows, dtype=torch.bool)
@@ -76,7 +96,7 @@ def solve(Q: Tensor, q: Tensor, E: Tensor, caps: Tensor, e: Tensor | None, mass:
                 break
             if 2 * left <= alive.numel():
                 kept = alive.nonzero().squeeze(-1)
-                program, U = program.keep(kept), U[:, kept]
+                program, U = program.take(kept), U[:, kept]
                 rows, y, residual, gap, alive = (t[kept] for t in (rows, y, residual, gap, alive))
         dU, dy, regular = _direction(program, U, residual, gap)
         # One common step length: then the residual, which is linear, shrinks by just 1 - step.
@@ -93,9 +113,9 @@ def solve(Q: Tensor, q: Tensor, E: Tensor, caps: Tensor, e: Tensor | None, mass:
     return answer._replace(y=answer.y * size.squeeze(-1), omega=answer.omega * size)
 
 
-def _direction(program: _Program, U: Tensor, residual: Tensor, gap: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _direction(program: Program, U: Tensor, residual: Tensor, gap: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mehrotra's direction dU, dy, and in which rows the factorisation succeeded."""
-    Q, E, e = program
+    Q, E, e = program.Q, program.E, program.e
     (u, v), k = U, residual.shape[1]
     ratio = v / u
     M = Q + bmm(E.mT, E * ratio[:, k:].unsqueeze(-1)) if E.shape[1] else Q.clone()
@@ -113,7 +133,7 @@ def _direction(program: _Program, U: Tensor, residual: Tensor, gap: Tensor) -> t
 
     def newton(r: Tensor) -> tuple[Tensor, Tensor]:
         """The step with u dv + v du = r u that ends the residual."""
-        rhs = r[:, :k] - residual - _spread(E, r[:, k:])
+        rhs = r[:, :k] - residual - to_columns(E, r[:, k:])
         dz = torch.cholesky_solve(rhs.unsqueeze(-1), factor).squeeze(-1)
         dy = torch.zeros_like(gap)
         if e is not None:
@@ -129,14 +149,14 @@ def _direction(program: _Program, U: Tensor, residual: Tensor, gap: Tensor) -> t
     return dU, dy, regular
 
 
-def _spread(E: Tensor, prices: Tensor) -> Tensor:
+def to_columns(E: Tensor, prices: Tensor) -> Tensor:
     """E'prices: the price of its group for every column."""
     return (E * prices.unsqueeze(-1)).sum(1)
 
 
 def _even_start(E: Tensor, caps: Tensor, e: Tensor | None, mass: Tensor | None) -> Tensor:
     members = E.sum(-1).clamp(min=1)
-    z = _spread(E, 0.5 * caps / members)
+    z = to_columns(E, 0.5 * caps / members)
     if e is not None and mass is not None:
         z = z + e * (mass / e.sum(-1).clamp(min=1)).unsqueeze(-1)
     return torch.where(z > 0, z, torch.ones_like(z))

@@ -138,14 +138,15 @@ def _settings(
     # To show that a kink with n faces is a minimum takes n + 1 cuts that carry weight; the store holds twice
     # as many, so that none of them is lost while others are tried. Where n is too large for that the
     # bundle is a fallback that must be cheap in time, and beyond n = 20,000 in memory too.
-    if n <= CERTIFIABLE_UP_TO:
+    certifiable = n <= CERTIFIABLE_UP_TO
+    if certifiable:
         cuts, columns = 2 * n + 40, max(n + 20, 40)
     else:
         cuts, columns = (20 if n <= 20_000 else 10), 16
     columns = min(columns if p == 0 else 2 * columns, cuts * (1 + p))
     return Settings(
         tol=tol, feasibility=feasibility, hessian=hessian, memory=memory, cuts=cuts, columns=columns, mu0=mu0,
-        test=test, window=10,
+        test=test, window=10, certifiable=certifiable,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ MU_CUT, MU_LEAST = 0.5, 1e-8
 NULLS = 8
 # Steps in the metric of H between two tests of a row; a test costs as much as a step.
 TEST_EVERY = 3
-# Where the store cannot hold all the cuts of a vertex, a bound this many times tol is not worth certifying.
+# Where a vertex could not be certified, a bound this many times tol is not worth certifying.
 HOPELESS = 30.0
 # Restoration converges like Newton's method; if six steps do not do it, more will not.
 RESTORATIONS = 6
@@ -151,7 +151,7 @@ class BundlePhases(StoppingTest):
         S.marked_at[rows] = torch.where(halved, S.iterations[rows], S.marked_at[rows])
         patience = 10 + s.cuts // 4
         ending = (S.iterations[rows] - S.marked_at[rows] > patience) | ~(length > 0)
-        if s.cuts < x.shape[1]:
+        if not s.certifiable:
             ending |= S.gap[rows] > HOPELESS * s.tol
         self._unfolded_test(S, rows[ending & ~begun & (S.status[rows] == RUNNING)])
         self._end(S, rows[ending])

@@ -7,6 +7,8 @@ row is computed as two equal ones; elementwise products followed by a sum are sa
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -24,6 +26,20 @@ def add_product_(base: Tensor, left: Tensor, right: Tensor) -> None:
         base.copy_(torch.baddbmm(base.expand(2, -1, -1), left.expand(2, -1, -1), right.expand(2, -1, -1))[:1])
     else:
         base.baddbmm_(left, right)
+
+
+def with_stored(product: Callable[[Tensor, Tensor], Tensor], store: Tensor, rows: Tensor, part: Tensor) -> Tensor:
+    """product(store[rows], part) for a batched product. Where ``rows`` are most of a large store it is not copied.
+
+    The whole store with zeros beside ``part`` is read once; a copy of some rows is read, written and read again.
+    """
+    b, r = store.shape[0], rows.numel()
+    if r == b:
+        return product(store, part)
+    row, extra = store[0].numel(), 2 * part[:1].numel()
+    if b * (row + extra) < 3 * r * row:
+        return product(store, spread(part, rows, b))[rows]
+    return product(store[rows], part)
 
 
 def spread(part: Tensor, rows: Tensor, b: int) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pwcf.solvers import bundle
 from pwcf.solvers.bounds import Bounds
+from pwcf.solvers.dual_qp import by_size
 from pwcf.solvers.oracle import Oracle
 from pwcf.solvers.rowwise import dot, norm, portions, select, weighted
 from pwcf.solvers.state import CERTIFY, RUNNING, Rows
@@ -18,6 +19,8 @@ from pwcf.solvers.steering import violation
 
 # In the bound, a cut this many times tol below the function could carry at most a thousandth of the weight.
 RELEVANT = 1e3
+# Numbers of columns that rows are rounded up to.
+CLASSES = (16, 32, 64)
 # Multipliers above this share count as carrying weight.
 WEIGHTY = 1e-7
 # Multipliers of the bound reach this far beyond those of the penalty function, 1/mu. Without a limit the two
@@ -42,6 +45,8 @@ class Settings:
     mu0: float
     test: str
     window: int
+    certifiable: bool
+    """Whether the store can hold all the cuts that the proof of a vertex needs."""
 
 
 class StoppingTest:
@@ -82,14 +87,8 @@ class StoppingTest:
         columns that can is a matter of the row alone, and the QP's cost grows with its cube.
         """
         relevant = (model.score >= -RELEVANT * horizon.unsqueeze(-1)).sum(1).clamp(min=1)
-        most = model.heights.shape[1]
-        sizes = sorted({min(size, most) for size in (16, 32, 64, most)})
-        for low, high in zip([0, *sizes], sizes, strict=False):
-            part = ((relevant > low) & (relevant <= high)).nonzero().squeeze(-1)
-            if part.numel() == relevant.numel():
-                yield part, bundle.Model(*(tensor[:, :high] for tensor in model))
-            elif part.numel():
-                yield part, bundle.Model(*(tensor[part, :high] for tensor in model))
+        for part, size in by_size(relevant, CLASSES, model.heights.shape[1]):
+            yield part, bundle.Model(*(select(tensor, part)[:, :size] for tensor in model))
 
     def _model(self, S: Rows, rows: Tensor) -> bundle.Model:
         """The linear models of ``rows`` at their current points."""
@@ -232,10 +231,10 @@ class StoppingTest:
         rows = rows[limited & torch.isfinite(S.best_values[rows, 0])]
         for portion in portions(rows, self._portion(S)):
             status = S.status[portion]
-            if self.settings.cuts < S.x.shape[1]:  # too few cuts for a QP to be worth its while
-                self._claim(S, portion, self._simple_bound(S, portion)[0])
-            else:
+            if self.settings.certifiable:
                 self._test(S, portion, self._model(S, portion))
+            else:  # too few cuts for a QP to be worth its while
+                self._claim(S, portion, self._simple_bound(S, portion)[0])
             S.status[portion] = status
 
     def _portion(self, S: Rows) -> int:
