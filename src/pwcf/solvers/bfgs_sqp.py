@@ -21,9 +21,14 @@ from pwcf.solvers.steering import steer, violation
 
 # Bundle steps: serious if they reach this share of the promised decrease.
 SERIOUS = 0.1
+# They become longer after a gain of at least this share of the promise, by this factor, and are halved after a
+# loss of this share.
+BOLD, CAUTIOUS = (SERIOUS, 10.0, 1.0), (0.5, 2.0, 0.1)
 # The quasi-Newton phase ends when a direction promises less than LITTLE, or a window of iterations brought
-# less than CRAWL, of what tol allows. Its iterations are cheap, those of the bundle are not.
-LITTLE, CRAWL = 1e-3, 0.1
+# less than CRAWL, of what tol allows. Its iterations are cheap, those of the bundle are not; but a bundle that
+# can hold all the cuts of a vertex closes in on one much faster, so that it takes over EARLY. Where that comes to
+# nothing (curved kinks) the row goes back to quasi-Newton steps.
+LITTLE, CRAWL, EARLY = 1e-3, 0.1, 10.0
 # An objective this far below its start (in units of its first gradient) is taken to have no minimum.
 UNBOUNDED = 1e10
 # A constraint counts as arrived at zero when this share of its value is left.
@@ -53,7 +58,9 @@ class BfgsSqp(BundlePhases):
             best_violation=full(torch.inf), iterations=full(0, dtype=whole), evaluations=full(0, dtype=whole),
             gap=full(torch.inf), stationarity=full(torch.inf), mark=full(torch.inf),
             marked_at=full(0, dtype=whole), tau=full(1), nulls=full(0, dtype=whole),
-            plain=full(False, dtype=torch.bool), stride=full(1), path=full(0), status=full(RUNNING, dtype=whole),
+            plain=full(False, dtype=torch.bool), stride=full(1),
+            early=full(self.complete, dtype=torch.bool),
+            path=full(0), status=full(RUNNING, dtype=whole),
             cuts=bundle.Cuts.empty(b, s.cuts, 1 + p, n, x),
             hessian=make_hessian(s.hessian, b, n, s.memory, x),
         )  # fmt: skip
@@ -109,10 +116,12 @@ class BfgsSqp(BundlePhases):
             self._end(S, (stuck & (S.status == RUNNING)).nonzero().squeeze(-1))
             return
         self._enter(S, (stuck | (accept & (S.phase == CERTIFY))).nonzero().squeeze(-1), BUNDLE)
+        bundling = S.phase >= BUNDLE
         for phase, act in ((BUNDLE, self._bundle), (RESTORE, self._restore), (CERTIFY, self._certify)):
             rows = (alive & (S.phase == phase) & (S.status == RUNNING)).nonzero().squeeze(-1)
             for portion in portions(rows, self._portion(S)):
                 act(S, portion)
+        self._search_again(S, (alive & bundling & (S.phase == SEARCH) & (S.status == RUNNING)).nonzero().squeeze(-1))
 
     def _set_scales(self, S: Rows, ev: Evaluation, alive: Tensor) -> None:
         if self.settings.test == "published":  # its tolerance refers to the functions as they are
@@ -156,12 +165,14 @@ class BfgsSqp(BundlePhases):
         S.t = torch.where(more, verdict.t, S.t)
         S.t_low = torch.where(more, verdict.t_low, S.t_low)
         S.t_high = torch.where(more, verdict.t_high, S.t_high)
-        # Bundle steps adapt their length: longer after a good step, shorter after a bad one.
+        # Bundle steps adapt their length. One that is too long still brings a cut: where all of them can be kept,
+        # steps grow at once and shrink late.
         good, bad = alive & bundling & serious, alive & bundling & ~serious
-        very_good = good & (change <= 0.5 * S.promise)
-        S.tau = torch.where(very_good, (2 * S.tau).clamp(max=1e6), S.tau)
-        worse = bad & (~ev.finite | (change > 0.1 * S.promise.abs()))
-        S.tau = torch.where(worse, (0.5 * S.tau).clamp(min=1e-12), S.tau)
+        least, growth, loss = BOLD if self.complete else CAUTIOUS
+        longer = good & (change <= least * S.promise)
+        S.tau = torch.where(longer, (growth * S.tau).clamp(max=1e6), S.tau)
+        shorter = bad & (~ev.finite | (change > loss * S.promise.abs()))
+        S.tau = torch.where(shorter, (0.5 * S.tau).clamp(min=1e-12), S.tau)
         S.nulls = torch.where(good, 0, S.nulls + bad.long())
         accept = alive & ev.finite & (start | restored | (searching & verdict.accept) | good)
         return accept, searching & verdict.failed
@@ -182,7 +193,7 @@ class BfgsSqp(BundlePhases):
         _put(S, "x", rows, new_x)
         _put(S, "gradients", rows, new_gradients)
         S.values[rows] = ev.values[rows]
-        S.cuts.home[rows] = place[rows]
+        S.cuts.move_home(rows, place[rows], S.evaluations[rows])
         length = norm(s).double()
         S.stride[rows] = torch.where(old, length, S.stride[rows])
         S.path[rows] += length
@@ -231,13 +242,24 @@ class BfgsSqp(BundlePhases):
         S.trials[rows] = 0
         return self._crawls(S, rows)
 
+    def _search_again(self, S: Rows, rows: Tensor) -> None:
+        """Quasi-Newton directions for rows that come back from the bundle; it keeps those they do not serve."""
+        if rows.numel() == 0:
+            return
+        S.t[rows] = 1.0
+        stuck = rows[self._sqp_direction(S, rows)]
+        self._enter(S, stuck, BUNDLE)
+        for portion in portions(stuck, self._portion(S)):
+            self._bundle(S, portion)
+
     def _crawls(self, S: Rows, rows: Tensor) -> Tensor:
         """True where the direction promises almost nothing, or a window of iterations brought nothing."""
         scale = self._objective_scale(S, rows) * S.scales[rows, 0]
         unit = S.mu[rows] * scale * self.settings.tol
         hopeless = ~(S.promise[rows] < 0) | ~torch.isfinite(S.d[rows].sum(-1))
         little = -S.promise[rows] <= LITTLE * unit
-        return hopeless | little | ~self._progress(S, rows, CRAWL * unit, self.settings.window)
+        crawl = torch.where(S.early[rows], EARLY, CRAWL)
+        return hopeless | little | ~self._progress(S, rows, crawl * unit, self.settings.window)
 
 
 def _put(S: Rows, name: str, rows: Tensor, value: Tensor) -> None:

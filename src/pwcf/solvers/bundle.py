@@ -33,6 +33,8 @@ class Cuts:
     """(B,) the place of the cut made at the current point: never given up."""
     path: Tensor
     """(B, l) how far the row had travelled when the cut was made: a bound on the distance to it."""
+    sketch: Tensor
+    """(B, l, 1+p) product of the gradient with a fixed vector: with the offset it tells equal cuts."""
 
     @classmethod
     def empty(cls, b: int, size: int, columns: int, n: int, like: Tensor) -> Cuts:
@@ -42,6 +44,7 @@ class Cuts:
             torch.full((b, size, columns), -1, dtype=torch.int64, device=like.device),
             torch.zeros(b, dtype=torch.int64, device=like.device),
             torch.zeros(b, size, dtype=torch.float64, device=like.device),
+            torch.zeros(b, size, columns, dtype=torch.float64, device=like.device),
         )
 
     def tensors(self) -> dict[str, Tensor]:
@@ -50,16 +53,37 @@ class Cuts:
     def insert(
         self, rows: Tensor, step: Tensor, values: Tensor, gradients: Tensor, clock: Tensor, path: Tensor
     ) -> Tensor:
-        """Store the cut of a point at ``step`` (r, n) from the reference; returns its place (r,)."""
+        """Store the cut of a point at ``step`` (r, n) from the reference; returns its place (r,).
+
+        The faces of a polyhedral function come back at many points: each is kept once, or its copies would
+        fill the store.
+        """
         latest = self.stamp[rows].amax(-1)
         first = latest.amax(1) < 0
         stamp = latest.scatter(1, self.home[rows].unsqueeze(1), torch.iinfo(torch.int64).max)
         place = torch.where(first, torch.zeros_like(clock), stamp.argmin(1))
+        ahead, sketch = bmm(gradients, torch.stack([step, _direction_of(step)], -1)).double().unbind(-1)
+        offsets = values - ahead
+        places = torch.arange(stamp.shape[1], device=rows.device)
+        old, home = self.stamp[rows], (places == self.home[rows].unsqueeze(1)).unsqueeze(-1)
+        rounding = 64 * torch.finfo(step.dtype).eps
+        same = (self.sketch[rows] - sketch.unsqueeze(1)).abs() <= (rounding * sketch.abs()).unsqueeze(1)
+        error = rounding * (values.abs() + ahead.abs())
+        same &= (self.offsets[rows] - offsets.unsqueeze(1)).abs() <= error.unsqueeze(1)
+        same &= (old >= 0) & (places != place.unsqueeze(1)).unsqueeze(-1)
+        self.stamp[rows] = torch.where(same & ~home, -1, old)
+        # The cut at x stays; then it is the new one that is left out.
+        self.stamp[rows, place] = torch.where((same & home).any(1), -1, clock.unsqueeze(-1))
         self.gradients[rows, place] = gradients
-        self.offsets[rows, place] = values - dot(gradients, step.unsqueeze(1)).double()
-        self.stamp[rows, place] = clock.unsqueeze(-1)
+        self.offsets[rows, place] = offsets
+        self.sketch[rows, place] = sketch
         self.path[rows, place] = path
         return place
+
+    def move_home(self, rows: Tensor, place: Tensor, clock: Tensor) -> None:
+        """The points of the cuts in ``place`` (r,) become the current ones."""
+        self.home[rows] = place
+        self.stamp[rows, place] = clock.unsqueeze(-1)
 
     def along(self, rows: Tensor, step: Tensor) -> Tensor:
         """(r, l, 1+p) products of all gradients with ``step`` (r, n), float64."""
@@ -249,3 +273,9 @@ def _groups(owner: Tensor, p: int) -> Tensor:
     """(r, p, K) 0/1: which columns belong to which constraint."""
     numbers = torch.arange(1, p + 1, device=owner.device)
     return (owner.unsqueeze(1) == numbers[:, None]).double()
+
+
+def _direction_of(like: Tensor) -> Tensor:
+    """A fixed vector with no structure, for every row of ``like`` (r, n)."""
+    numbers = torch.arange(like.shape[1], dtype=torch.float64, device=like.device)
+    return torch.cos(numbers**2).to(like.dtype).expand_as(like)

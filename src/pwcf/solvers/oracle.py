@@ -77,6 +77,11 @@ class Oracle:
         """Number of constraint columns after folding."""
         return sum(self.columns)
 
+    @property
+    def folded(self) -> bool:
+        """Whether some constraint shows only the norm of its columns."""
+        return any(c.fold is not None for c in self.constraints)
+
     def prepare(self, x: Tensor, rows: Tensor, bounds: Bounds) -> None:
         """Learn the number of columns from one evaluation, and check that rows are independent."""
         if x.shape[0] <= CHECKED_ROWS or not self._few_suffice(x[:CHECKED_ROWS], rows[:CHECKED_ROWS], bounds):

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from pwcf.solvers import bundle
 from pwcf.solvers.rowwise import bmm, norm, select, weighted
-from pwcf.solvers.state import BUNDLE, CERTIFY, RESTORE, RUNNING, Rows
+from pwcf.solvers.state import BUNDLE, CERTIFY, RESTORE, RUNNING, SEARCH, Rows
 from pwcf.solvers.steering import NEGLIGIBLE, SUFFICIENT, violation
 from pwcf.solvers.stopping import WEIGHTY, StoppingTest
 
@@ -18,7 +18,7 @@ MU_CUT, MU_LEAST = 0.5, 1e-8
 NULLS = 8
 # Steps in the metric of H between two tests of a row; a test costs as much as a step.
 TEST_EVERY = 3
-# Where a vertex could not be certified, a bound this many times tol is not worth certifying.
+# Where a vertex could not be certified, or on an early try, a bound this many times tol is not worth certifying.
 HOPELESS = 30.0
 # Restoration converges like Newton's method; if six steps do not do it, more will not.
 RESTORATIONS = 6
@@ -31,11 +31,15 @@ class BundlePhases(StoppingTest):
         """Let rows begin a phase: progress is measured anew."""
         S.phase[rows] = phase
         if phase == BUNDLE:
-            S.tau[rows] = torch.where(S.plain[rows], 4 * S.stride[rows] / S.mu[rows], 1.0)
+            S.tau[rows] = torch.where(S.plain[rows], self._first_length(S, rows), 1.0)
         S.nulls[rows] = 0
         S.mark[rows] = torch.inf
         S.marked_at[rows] = S.iterations[rows]
         S.trials[rows] = 0
+
+    def _first_length(self, S: Rows, rows: Tensor) -> Tensor:
+        """The factor tau that the plain metric begins with: any length, or about that of the last good step."""
+        return (self._reach(S, rows) if self.complete else 4 * S.stride[rows]) / S.mu[rows]
 
     def _bundle(self, S: Rows, rows: Tensor) -> None:
         """The next bundle step; rows it has nothing for go on to CERTIFY."""
@@ -54,10 +58,10 @@ class BundlePhases(StoppingTest):
         mask = bounds.free(x, weighted(weights, S.gradients[rows]))
         V = model.V if mask is None else model.V * mask.unsqueeze(1)
         # Among many flat faces H can become so lopsided that no step along it is of use: then the plain
-        # metric takes its place, with steps about as long as the last good one.
+        # metric takes its place.
         switch = ~S.plain[rows] & (S.nulls[rows] >= NULLS)
         plain = S.plain[rows] = S.plain[rows] | switch
-        S.tau[rows] = torch.where(switch, 4 * S.stride[rows] / mu, S.tau[rows])
+        S.tau[rows] = torch.where(switch, self._first_length(S, rows), S.tau[rows])
         gram = bmm(V, V.mT).double()
         curved = (~plain).nonzero().squeeze(-1)
         metric = S.hessian.metric(rows[curved], select(V, curved)) if curved.numel() else None
@@ -79,7 +83,7 @@ class BundlePhases(StoppingTest):
         S.cuts.mark_used(rows, model, found.weights > WEIGHTY * mu.unsqueeze(-1), S.evaluations[rows])
 
         ending = ~(found.promise < -1e-14 * (1 + v)) | ~torch.isfinite(step.sum(-1))
-        patience = torch.where(plain, s.window + s.cuts // 2, s.window + s.cuts // 8)
+        patience = torch.where(plain & ~S.early[rows], s.window + s.cuts // 2, s.window + s.cuts // 8)
         ending |= ~self._progress(S, rows, 0.1 * unit * mu, patience)
         # The step's own multipliers give a bound for nothing.
         self._claim(S, rows, self._step_bound(S, rows, model, found.weights))
@@ -151,7 +155,11 @@ class BundlePhases(StoppingTest):
         S.marked_at[rows] = torch.where(halved, S.iterations[rows], S.marked_at[rows])
         patience = 10 + s.cuts // 4
         ending = (S.iterations[rows] - S.marked_at[rows] > patience) | ~(length > 0)
-        if not s.certifiable:
-            ending |= S.gap[rows] > HOPELESS * s.tol
+        hopeless = S.gap[rows] > HOPELESS * s.tol
+        ending |= hopeless & S.early[rows] if s.certifiable else hopeless
         self._unfolded_test(S, rows[ending & ~begun & (S.status[rows] == RUNNING)])
-        self._end(S, rows[ending])
+        ending &= S.status[rows] == RUNNING
+        back = ending & S.early[rows]
+        S.early[rows[back]] = S.plain[rows[back]] = False
+        self._enter(S, rows[back], SEARCH)
+        self._end(S, rows[ending & ~back])

@@ -62,6 +62,8 @@ class Rows:
     plain: Tensor
     stride: Tensor
     """(B,) length of the last accepted move; ``nulls`` counts bundle steps since."""
+    early: Tensor
+    """(B,) whether the bundle may take over early: until that has come to nothing once."""
     path: Tensor
     """(B,) total length of all moves."""
     status: Tensor

@@ -55,6 +55,8 @@ class StoppingTest:
     def __init__(self, oracle: Oracle, bounds: Bounds, settings: Settings) -> None:
         self.oracle, self.bounds, self.settings = oracle, bounds, settings
         self.equality = oracle.sense
+        # A bundle can hold every face it needs where these are few and none is hidden by a fold.
+        self.complete = settings.certifiable and not oracle.folded
 
     def user_violation(self, values: Tensor) -> Tensor:
         return violation(values[:, 1:], self.equality)
