@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pwcf.solvers.rowwise import bmm, dot, matvec
+from pwcf.solvers.rowwise import add_product_, dot, matvec
 
 # Relative complementarity at which a row is solved. The bound of the stopping test weighs a tiny residual
 # against a tiny target, so that it needs nearly all digits; they cost two or three iterations more.
@@ -118,7 +118,9 @@ def _direction(program: Program, U: Tensor, residual: Tensor, gap: Tensor) -> tu
     Q, E, e = program.Q, program.E, program.e
     (u, v), k = U, residual.shape[1]
     ratio = v / u
-    M = Q + bmm(E.mT, E * ratio[:, k:].unsqueeze(-1)) if E.shape[1] else Q.clone()
+    M = Q.clone()
+    if E.shape[1]:
+        add_product_(M, E.mT, E * ratio[:, k:].unsqueeze(-1))
     diagonal = M.diagonal(dim1=1, dim2=2)
     diagonal += ratio[:, :k] + 1e-14 * diagonal
     factor, info = torch.linalg.cholesky_ex(M)
@@ -126,15 +128,13 @@ def _direction(program: Program, U: Tensor, residual: Tensor, gap: Tensor) -> tu
     if not bool(regular.all()):
         eye = torch.eye(k, dtype=u.dtype, device=u.device)
         factor = torch.where(regular[:, None, None], factor, eye)
-    along = unit = gap
-    if e is not None:
-        along = torch.cholesky_solve(e.unsqueeze(-1), factor).squeeze(-1)
-        unit = e / dot(e, along).clamp(min=1e-300).unsqueeze(-1)
 
-    def newton(r: Tensor) -> tuple[Tensor, Tensor]:
-        """The step with u dv + v du = r u that ends the residual."""
-        rhs = r[:, :k] - residual - to_columns(E, r[:, k:])
-        dz = torch.cholesky_solve(rhs.unsqueeze(-1), factor).squeeze(-1)
+    def side(r: Tensor) -> Tensor:
+        """Right-hand side of the step with u dv + v du = r u that ends the residual."""
+        return r[:, :k] - residual - to_columns(E, r[:, k:])
+
+    def step(dz: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+        """That step, from the solution for its right-hand side alone."""
         dy = torch.zeros_like(gap)
         if e is not None:
             dy = -dot(unit, dz)
@@ -142,10 +142,15 @@ def _direction(program: Program, U: Tensor, residual: Tensor, gap: Tensor) -> tu
         du = torch.cat([dz, -dot(E, dz.unsqueeze(1))], 1)
         return torch.stack([du, r - ratio * du]), dy
 
-    dU, _ = newton(-v)
+    solved = torch.cholesky_solve(torch.stack([side(-v)] if e is None else [side(-v), e], -1), factor)
+    along = unit = solved[..., -1]
+    if e is not None:
+        unit = e / dot(e, along).clamp(min=1e-300).unsqueeze(-1)
+    dU, _ = step(solved[..., 0], -v)
     ahead = (U + _reach(U, dU).unsqueeze(-1) * dU).prod(0).mean(-1)
     sigma = (ahead / gap.clamp(min=1e-300)).clamp(0, 1) ** 3
-    dU, dy = newton(((sigma * gap).unsqueeze(-1) - dU[0] * dU[1]) / u - v)
+    r = ((sigma * gap).unsqueeze(-1) - dU[0] * dU[1]) / u - v
+    dU, dy = step(torch.cholesky_solve(side(r).unsqueeze(-1), factor).squeeze(-1), r)
     return dU, dy, regular
 
 

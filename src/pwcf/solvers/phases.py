@@ -14,8 +14,9 @@ from pwcf.solvers.stopping import WEIGHTY, StoppingTest
 # In bundle steps mu is lowered faster than in steering: each costs a QP. Below MU_LEAST a problem is given
 # up as infeasible.
 MU_CUT, MU_LEAST = 0.5, 1e-8
-# Null steps in a row after which the quasi-Newton metric is given up.
-NULLS = 8
+# Null steps in a row after which the quasi-Newton metric is given up: at once where the bundle can hold every face,
+# for then the faces say more than H.
+NULLS, NULLS_COMPLETE = 8, 1
 # Steps in the metric of H between two tests of a row; a test costs as much as a step.
 TEST_EVERY = 3
 # Where a vertex could not be certified, or on an early try, a bound this many times tol is not worth certifying.
@@ -59,7 +60,7 @@ class BundlePhases(StoppingTest):
         V = model.V if mask is None else model.V * mask.unsqueeze(1)
         # Among many flat faces H can become so lopsided that no step along it is of use: then the plain
         # metric takes its place.
-        switch = ~S.plain[rows] & (S.nulls[rows] >= NULLS)
+        switch = ~S.plain[rows] & (S.nulls[rows] >= (NULLS_COMPLETE if self.complete else NULLS))
         plain = S.plain[rows] = S.plain[rows] | switch
         S.tau[rows] = torch.where(switch, self._first_length(S, rows), S.tau[rows])
         gram = bmm(V, V.mT).double()
