@@ -14,7 +14,7 @@ from pwcf.solvers import bundle, line_search
 from pwcf.solvers.hessian import make_hessian
 from pwcf.solvers.oracle import Evaluation
 from pwcf.solvers.phases import BundlePhases
-from pwcf.solvers.rowwise import dot, norm, portions, put, select, weighted, widened
+from pwcf.solvers.rowwise import dot, norm, portions, select, weighted
 from pwcf.solvers.state import BUNDLE, CERTIFY, RESTORE, RUNNING, SEARCH, START, Rows
 from pwcf.solvers.status import STATUSES, Status
 from pwcf.solvers.steering import steer, violation
@@ -179,22 +179,22 @@ class BfgsSqp(BundlePhases):
 
     def _move(self, S: Rows, rows: Tensor, trial: Tensor, ev: Evaluation, place: Tensor) -> None:
         """Accept the trial points of ``rows`` and update H with the new pair."""
-        wide = widened(rows, S.count, S.x.shape[1])
-        weights = torch.cat([S.mu[wide].unsqueeze(-1), S.multipliers[wide]], -1) * S.scales[wide]
-        new_x, new_gradients = select(trial, wide), select(ev.gradients, wide)
-        s = new_x - select(S.x, wide)
-        y = weighted(weights, new_gradients - select(S.gradients, wide))
+        weights = torch.cat([S.mu[rows].unsqueeze(-1), S.multipliers[rows]], -1) * S.scales[rows]
+        x, new_x = select(S.x, rows), select(trial, rows)
+        new_gradients = select(ev.gradients, rows)
+        old = S.phase[rows] != START
+        s = new_x - x
+        y = weighted(weights, new_gradients - select(S.gradients, rows))
         if self.bounds.present:
             y = torch.where(s != 0, y, torch.zeros_like(y))
-        old = S.phase[rows] != START
-        if wide is rows:
-            S.hessian.update(rows[old], select(s, old), select(y, old))
-        else:
-            S.hessian.update(rows[old], s, y)
-        S.x, S.gradients = put(S.x, rows, new_x), put(S.gradients, rows, new_gradients)
+        pairs = rows if bool(old.all()) else rows[old]
+        if pairs.numel():
+            S.hessian.update(pairs, select(s, old), select(y, old))
+        _put(S, "x", rows, new_x)
+        _put(S, "gradients", rows, new_gradients)
         S.values[rows] = ev.values[rows]
         S.cuts.move_home(rows, place[rows], S.evaluations[rows])
-        length = norm(s).double() if wide is rows else norm(s).double()[rows]
+        length = norm(s).double()
         S.stride[rows] = torch.where(old, length, S.stride[rows])
         S.path[rows] += length
 
@@ -218,26 +218,24 @@ class BfgsSqp(BundlePhases):
 
     def _sqp_direction(self, S: Rows, rows: Tensor) -> Tensor:
         """Steering: set d, mu and multipliers of ``rows``; tells which of them make no progress."""
-        wide = widened(rows, S.count, S.x.shape[1])
-        bounds = self.bounds.of(S.index[wide])
-        scales, x, G = S.scales[wide], select(S.x, wide), select(S.gradients, wide)
-        c = S.values[wide, 1:] * scales[:, 1:]
+        bounds = self.bounds.of(S.index[rows])
+        scales, x, G = S.scales[rows], select(S.x, rows), select(S.gradients, rows)
+        c = S.values[rows, 1:] * scales[:, 1:]
         # Two-metric projection: entries at a bound with the Lagrangian's gradient pushing out stay. The
         # multipliers of the last direction tell which; what these get wrong is put right at once below.
-        guess = torch.cat([S.mu[wide].unsqueeze(-1), S.multipliers[wide]], -1) * scales
+        guess = torch.cat([S.mu[rows].unsqueeze(-1), S.multipliers[rows]], -1) * scales
         free = bounds.free(x, weighted(guess, G)) if bounds.present else None
-        metric = S.hessian.metric(wide, G if free is None else G * free.unsqueeze(1))
+        metric = S.hessian.metric(rows, G if free is None else G * free.unsqueeze(1))
         gram = metric.gram * scales.unsqueeze(-1) * scales.unsqueeze(1)
-        found = steer(gram, c, S.mu[wide], self.equality)
+        found = steer(gram, c, S.mu[rows], self.equality)
         d = -metric.combine(torch.cat([found.mu.unsqueeze(-1), found.multipliers], -1) * scales)
         if free is not None:
             blocked = bounds.free(x, -d)
             assert blocked is not None
             d = d * free * blocked
-        S.d = put(S.d, rows, d)
-        promise = found.mu * found.change_f + found.violation_ahead - violation(c, self.equality)
-        S.promise = put(S.promise, rows, promise)
-        S.mu, S.multipliers = put(S.mu, rows, found.mu), put(S.multipliers, rows, found.multipliers)
+        _put(S, "d", rows, d)
+        S.promise[rows] = found.mu * found.change_f + found.violation_ahead - violation(c, self.equality)
+        S.mu[rows], S.multipliers[rows] = found.mu, found.multipliers
         # Among many kinks all steps are short for a long while: begin at twice the last one, not at 1.
         last = torch.where(S.t[rows] > 0, S.t[rows], 1.0)
         S.t[rows], S.t_low[rows], S.t_high[rows] = (2 * last).clamp(max=1.0), 0.0, torch.inf
@@ -262,3 +260,10 @@ class BfgsSqp(BundlePhases):
         little = -S.promise[rows] <= LITTLE * unit
         crawl = torch.where(S.early[rows], EARLY, CRAWL)
         return hopeless | little | ~self._progress(S, rows, crawl * unit, self.settings.window)
+
+
+def _put(S: Rows, name: str, rows: Tensor, value: Tensor) -> None:
+    if rows.numel() == S.count:
+        setattr(S, name, value)
+    else:
+        getattr(S, name)[rows] = value

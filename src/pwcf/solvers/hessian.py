@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from pwcf.solvers.rowwise import add_product_, bmm, dot, matvec, select, spread, weighted, with_stored
+from pwcf.solvers.rowwise import add_product_, bmm, dot, matvec, spread, weighted, with_stored
 
 # A pair is used only if s'y > CURVATURE |s| |y|: weak Wolfe makes s'y positive in exact arithmetic,
 # projection onto bounds does not, and a tiny s'y would blow H up.
@@ -36,9 +36,7 @@ class InverseHessian(Protocol):
     """One positive definite matrix per row."""
 
     def metric(self, rows: Tensor, V: Tensor) -> Metric: ...
-    def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None:
-        """Take in a pair for each of ``rows``; s and y have these rows or all."""
-
+    def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None: ...
     def tensors(self) -> dict[str, Tensor]: ...
 
 
@@ -66,8 +64,6 @@ class FullBFGS:
         return Metric(bmm(V, HV.mT).double(), lambda weights: weighted(weights, HV))
 
     def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None:
-        if s.shape[0] != rows.numel():
-            s, y = s[rows], y[rows]
         sy, ss, yy = dot(s, y), dot(s, s), dot(y, y)
         good = sy > CURVATURE * (ss * yy).sqrt()
         rows, s, y, sy, yy = rows[good], s[good], y[good], sy[good], yy[good]
@@ -177,19 +173,16 @@ class LimitedBFGS:
         return (start + place) % m, place < count.clamp(max=m)
 
     def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None:
-        b, m = self.count.shape[0], self.memory
-        at = rows if s.shape[0] == b else torch.arange(rows.numel(), device=rows.device)
-        sy, ss, yy = (dot(left, right).double()[at] for left, right in ((s, y), (s, s), (y, y)))
+        sy, ss, yy = dot(s, y).double(), dot(s, s).double(), dot(y, y).double()
         good = sy > CURVATURE * (ss * yy).sqrt()
         if not bool(good.all()):
-            rows, at, sy, yy = rows[good], at[good], sy[good], yy[good]
+            rows, s, y, sy, yy = rows[good], s[good], y[good], sy[good], yy[good]
         if rows.numel() == 0:
             return
-        if s.shape[0] != b:
-            s, y, at = select(s, at), select(y, at), torch.arange(rows.numel(), device=rows.device)
+        m = self.memory
         place = self.count[rows] % m
-        self.pairs[rows, place] = select(s, at)
-        self.pairs[rows, m + place] = select(y, at)
+        self.pairs[rows, place] = s
+        self.pairs[rows, m + place] = y
         inner = self._inner(rows, torch.stack([s, y], 1))
         self.SY[rows, place] = inner[:, m:, 0]  # s_new' y_j
         self.SY[rows, :, place] = inner[:, :m, 1]  # s_i' y_new

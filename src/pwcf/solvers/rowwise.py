@@ -12,9 +12,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-# From this length on the time goes into the vectors themselves, not into calls.
-LONG = 512
-
 
 def bmm(left: Tensor, right: Tensor) -> Tensor:
     """Batched product "b i k, b k j -> b i j", the same bits for any batch size."""
@@ -32,14 +29,13 @@ def add_product_(base: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 def with_stored(product: Callable[[Tensor, Tensor], Tensor], store: Tensor, rows: Tensor, part: Tensor) -> Tensor:
-    """product(store[rows], part) for a batched product, ``part`` being of these rows or of all.
+    """product(store[rows], part) for a batched product. Where ``rows`` are most of a large store it is not copied.
 
-    Where ``rows`` are most of a large store it is not copied: the whole store with zeros beside ``part`` is read
-    once; a copy of some rows is read, written and read again.
+    The whole store with zeros beside ``part`` is read once; a copy of some rows is read, written and read again.
     """
     b, r = store.shape[0], rows.numel()
-    if part.shape[0] == b:
-        return select(product(store, part), rows)
+    if r == b:
+        return product(store, part)
     row, extra = store[0].numel(), 2 * part[:1].numel()
     if b * (row + extra) < 3 * r * row:
         return product(store, spread(part, rows, b))[rows]
@@ -69,24 +65,6 @@ def norm(vector: Tensor) -> Tensor:
 def weighted(weights: Tensor, V: Tensor) -> Tensor:
     """sum_k weights_k V_k: (r, k), (r, k, n) -> (r, n)."""
     return bmm(weights.to(V.dtype).unsqueeze(1), V).squeeze(1)
-
-
-def widened(rows: Tensor, b: int, n: int) -> Tensor:
-    """All b rows where ``rows`` are most of them and n is large: copies would cost more than work in vain."""
-    return torch.arange(b, device=rows.device) if n >= LONG and 2 * rows.numel() > b else rows
-
-
-def put(store: Tensor, rows: Tensor, part: Tensor) -> Tensor:
-    """``store`` with ``rows`` taken from ``part``, which has these rows or all. A new tensor, or the store itself."""
-    b, r = store.shape[0], rows.numel()
-    if r == b:
-        return part
-    if part.shape[0] == r:
-        store[rows] = part
-        return store
-    mask = torch.zeros(b, dtype=torch.bool, device=rows.device)
-    mask[rows] = True
-    return torch.where(mask.view(b, *(1 for _ in store.shape[1:])), part, store)
 
 
 def portions(rows: Tensor, size: int) -> list[Tensor]:
