@@ -1,0 +1,74 @@
+"""Losses of logits, per sample, larger where the model is more wrong: margin, cross-entropy, DLR; clipping.
+
+With a ``target`` they measure how near the model is to saying that class. All but cross-entropy are positive exactly
+where the sample is misclassified (as the target, if there is one).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Loss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+
+
+def margin(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
+    """max over the other classes, or the target, of f_i - f_y (paper, eq. margin loss)."""
+    own = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
+    if targets is not None:
+        return logits.gather(1, targets.unsqueeze(1)).squeeze(1) - own
+    return _without(logits, labels).amax(1) - own
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
+    """-log p_y; with a target log p_t."""
+    if targets is not None:
+        return -torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+    return torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+
+
+def dlr(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
+    """The margin divided by a difference of the largest logits: blind to their scale (Croce and Hein 2020).
+
+    With fewer classes than the formula needs (3, with a target 4) it divides by the spread of all of them.
+    """
+    ordered = logits.sort(dim=1, descending=True).values
+    needed = 3 if targets is None else 4
+    if logits.shape[1] < needed:
+        spread = ordered[:, 0] - ordered[:, -1]
+    elif targets is None:
+        spread = ordered[:, 0] - ordered[:, 2]
+    else:
+        spread = ordered[:, 0] - 0.5 * (ordered[:, 2] + ordered[:, 3])
+    return margin(logits, labels, targets) / spread.clamp(min=1e-12)
+
+
+LOSSES: dict[str, Loss] = {"margin": margin, "ce": cross_entropy, "dlr": dlr}
+
+
+def clip_level(name: str, classes: int) -> float:
+    """Where max-loss clips (paper, "Loss clipping"): beyond it a sample is misclassified, whatever follows.
+
+    0.01 for losses that are positive there; ln K for cross-entropy, which can be as high as that at a tie of all
+    K classes and no higher on any correctly classified sample.
+    """
+    return math.log(classes) if name == "ce" else 0.01
+
+
+def clipped(loss: Tensor, level: float) -> Tensor:
+    """min(loss, level): without slope where it has reached the level."""
+    return loss.clamp(max=level)
+
+
+def as_loss(name: str) -> Loss:
+    if name not in LOSSES:
+        raise ValueError(f"loss: expected one of {', '.join(LOSSES)}, found {name!r}")
+    return LOSSES[name]
+
+
+def _without(logits: Tensor, labels: Tensor) -> Tensor:
+    """Logits with those of the labels taken out of the running."""
+    return logits.scatter(1, labels.unsqueeze(1), -torch.inf)

@@ -1,0 +1,27 @@
+"""Distances between inputs: l_p by name or number, or any function of two batches."""
+
+from __future__ import annotations
+
+import re
+
+from pwcf.metrics.lp import Lp, lp
+from pwcf.metrics.metric import Custom, Distance, Metric
+
+__all__ = ["Custom", "Distance", "Lp", "Metric", "as_metric", "lp"]
+
+
+def as_metric(metric: str | Metric | Distance) -> Metric:
+    """A metric from its name ("l1", "l1.5", "linf"), from a function, or as it is."""
+    if isinstance(metric, Metric):
+        return metric
+    if isinstance(metric, str):
+        match = re.fullmatch(r"l(\d+(?:\.\d+)?|inf)", metric.strip().lower())
+        if match is None or float(match[1]) < 1:
+            raise ValueError(
+                f'metric: expected "linf" or "l" and a number >= 1 such as "l1", "l1.5" or "l2", or a function '
+                f"d(reference, candidate), found {metric!r}"
+            )
+        return lp(float(match[1]))
+    if callable(metric):
+        return Custom(metric)
+    raise TypeError(f"metric: expected a name, a metric or a function, found {type(metric).__name__}")

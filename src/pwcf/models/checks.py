@@ -1,0 +1,86 @@
+"""The classic mistakes of a robustness evaluation, found before it begins, each said in a sentence."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from pwcf.models.classifier import Classifier
+
+# Rows that are enough to see a mistake of the set-up.
+ENOUGH = 32
+
+
+def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> None:
+    """Raise where images or labels cannot be what the caller means."""
+    if not isinstance(images, Tensor) or images.dim() < 2:
+        found = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
+        raise ValueError(f"images: expected a tensor of shape (n, ...), found {found}")
+    if not images.is_floating_point():
+        raise TypeError(f"images: expected floating point, found {images.dtype}; divide 8-bit images by 255")
+    if not isinstance(labels, Tensor) or labels.shape != images.shape[:1]:
+        found = tuple(labels.shape) if isinstance(labels, Tensor) else type(labels).__name__
+        raise ValueError(f"labels: expected one label per image, shape ({images.shape[0]},), found {found}")
+    if labels.is_floating_point() or labels.dtype == torch.bool:
+        raise TypeError(f"labels: expected integers, found {labels.dtype}")
+    if images.shape[0] == 0:
+        return
+    if not bool(torch.isfinite(images).all()):
+        raise ValueError("images: expected finite values, found NaN or inf")
+    lower, upper = classifier.bounds
+    low, high = float(images.min()), float(images.max())
+    if low < lower or high > upper:
+        raise ValueError(
+            f"images: expected values within bounds ({lower:g}, {upper:g}), found {low:g} to {high:g}; give bounds=, "
+            "or images before normalisation with mean= and std= to Classifier"
+        )
+    with torch.no_grad():
+        classes = classifier(images[:1]).shape[1]
+    if int(labels.min()) < 0 or int(labels.max()) >= classes:
+        raise ValueError(
+            f"labels: expected 0 to {classes - 1} for a model with {classes} classes, "
+            f"found {int(labels.min())} to {int(labels.max())}"
+        )
+
+
+def warnings_about(classifier: Classifier, images: Tensor, labels: Tensor) -> list[str]:
+    """Sentences about what looks wrong with the model; none if nothing does. A few forward and backward passes."""
+    x, y = images[:ENOUGH], labels[:ENOUGH]
+    if x.shape[0] == 0:
+        return []
+    found = []
+    if isinstance(classifier.model, nn.Module) and any(module.training for module in classifier.model.modules()):
+        found.append("The model is in train mode; it is put in eval mode during the evaluation.")
+    with classifier.in_use(), torch.enable_grad():
+        leaf = x.detach().requires_grad_(True)
+        logits = classifier(leaf)
+        with torch.no_grad():
+            again, alone = classifier(x), classifier(x[:1])
+        value = (logits.gather(1, y.unsqueeze(1)).squeeze(1) - logits.mean(1)).sum()
+        gradient = torch.autograd.grad(value, leaf, allow_unused=True)[0] if value.requires_grad else None
+    logits = logits.detach()
+    if not bool(torch.isfinite(logits).all()):
+        found.append("The model returns NaN or inf for some of the images; these samples cannot be evaluated.")
+        return found
+    size = logits.abs().amax().clamp(min=1e-30)
+    if bool((again - logits).abs().amax() > 1e-3 * size):
+        found.append(
+            "The model gives different logits for the same images: it is random, so one lucky pass counts as broken. "
+            "Average over its randomness first."
+        )
+    elif bool((alone - logits[:1]).abs().amax() > 1e-3 * size):
+        found.append("The logits of an image depend on the other images of the batch; answers depend on the batching.")
+    total = logits.sum(1)
+    if logits.shape[1] > 2 and bool(((logits >= 0) & (logits <= 1)).all()) and bool(((total - 1).abs() < 1e-3).all()):
+        found.append("The outputs are probabilities (softmax): gradients vanish where it is sure. Return the logits.")
+    if gradient is None:
+        found.append("The logits do not depend on the input in a differentiable way: gradient attacks cannot see it.")
+    else:
+        flat = (gradient.flatten(1).abs().amax(1) == 0).double().mean().item()
+        if flat >= 0.5:
+            found.append(
+                f"The gradient is exactly zero on {flat:.0%} of the images: it is masked, radii are too large."
+            )
+    if bool((logits.argmax(1) != y).double().mean() > 0.9) and x.shape[0] >= 10:
+        found.append("Nearly all images are misclassified as they are: check labels, bounds and normalisation.")
+    return found

@@ -1,0 +1,131 @@
+"""A classifier as the rest of the package sees it: logits of inputs within bounds, passes counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from pwcf.models.passes import Passes
+
+Logits = Callable[[Tensor], Tensor]
+
+
+class Classifier:
+    """Any callable that maps inputs (b, ...) to logits (b, classes), or to one logit whose sign decides.
+
+    Args:
+        model: the callable. A module is put in eval mode while it is used and given back as it was.
+        bounds: smallest and largest value of an input entry. Adversarial points never leave them.
+        mean, std: if given, the model is called with (x - mean) / std; numbers, or one value per channel.
+    """
+
+    def __init__(
+        self,
+        model: Logits,
+        bounds: tuple[float, float] = (0.0, 1.0),
+        mean: float | Tensor | list[float] | None = None,
+        std: float | Tensor | list[float] | None = None,
+    ) -> None:
+        if not callable(model):
+            raise TypeError(f"model: expected a callable that returns logits, found {type(model).__name__}")
+        lower, upper = _checked_bounds(bounds)
+        if (mean is None) != (std is None):
+            given = "mean" if std is None else "std"
+            raise ValueError(f"mean, std: expected both or neither, found {given} alone")
+        self.model, self.bounds = model, (lower, upper)
+        self._mean, self._std = mean, std
+        if std is not None and not bool((torch.as_tensor(std) > 0).all()):
+            raise ValueError(f"std: expected positive values, found {std!r}")
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Logits (b, classes >= 2) of x (b, ...)."""
+        logits = self.model(self._normalised(x))
+        if not isinstance(logits, Tensor):
+            raise TypeError(f"model: expected a tensor of logits, found {type(logits).__name__}")
+        if logits.dim() == 1:
+            logits = logits.unsqueeze(1)
+        if logits.dim() != 2 or logits.shape[0] != x.shape[0]:
+            raise ValueError(
+                f"model: expected logits of shape ({x.shape[0]}, classes) for {x.shape[0]} inputs, "
+                f"found {tuple(logits.shape)}"
+            )
+        # One logit: class 1 where it is positive. Beside a constant 0 it is a classifier like any other.
+        return torch.cat([torch.zeros_like(logits), logits], 1) if logits.shape[1] == 1 else logits
+
+    @contextmanager
+    def in_use(self) -> Iterator[Classifier]:
+        """Modules in eval mode, parameters without gradients; afterwards everything is as it was."""
+        modules = list(self.model.modules()) if isinstance(self.model, nn.Module) else []
+        parameters = list(self.model.parameters()) if isinstance(self.model, nn.Module) else []
+        modes = [module.training for module in modules]
+        wanted = [parameter.requires_grad for parameter in parameters]
+        try:
+            for module in modules:
+                module.training = False
+            for parameter in parameters:
+                parameter.requires_grad_(False)
+            yield self
+        finally:
+            for module, mode in zip(modules, modes, strict=True):
+                module.training = mode
+            for parameter, want in zip(parameters, wanted, strict=True):
+                parameter.requires_grad_(want)
+
+    def _normalised(self, x: Tensor) -> Tensor:
+        if self._mean is None or self._std is None:
+            return x
+        return (x - self._per_channel(self._mean, x, "mean")) / self._per_channel(self._std, x, "std")
+
+    @staticmethod
+    def _per_channel(value: float | Tensor | list[float], x: Tensor, name: str) -> Tensor:
+        tensor = torch.as_tensor(value, dtype=x.dtype, device=x.device)
+        if tensor.dim() == 1 and tensor.numel() > 1:
+            if x.dim() < 2 or x.shape[1] != tensor.numel():
+                raise ValueError(
+                    f"{name}: expected a number or one value per channel, found {tensor.numel()} values for inputs "
+                    f"of shape {tuple(x.shape)}"
+                )
+            tensor = tensor.view(1, -1, *(1 for _ in x.shape[2:]))
+        return tensor
+
+
+class Counted:
+    """A classifier whose calls are counted for the samples they serve."""
+
+    def __init__(self, classifier: Classifier, samples: int) -> None:
+        self.classifier, self.passes = classifier, Passes.none(samples)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.classifier.bounds
+
+    def logits(self, x: Tensor, samples: Tensor) -> Tensor:
+        """(b, classes) without gradients; ``samples`` (b,) tells whose rows these are."""
+        self.passes.add(samples, forward=1)
+        with torch.no_grad():
+            return self.classifier(x)
+
+    def value_and_gradient(
+        self, x: Tensor, samples: Tensor, function: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """logits (b, classes), function(logits) (b,) and its gradient in x (b, ...): one pass each way."""
+        self.passes.add(samples, forward=1, backward=1)
+        with torch.enable_grad():
+            leaf = x.detach().requires_grad_(True)
+            logits = self.classifier(leaf)
+            value = function(logits)
+            (gradient,) = torch.autograd.grad(value.sum(), leaf, allow_unused=True)
+        return logits.detach(), value.detach(), torch.zeros_like(x) if gradient is None else gradient
+
+
+def _checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
+    try:
+        lower, upper = (float(side) for side in bounds)
+    except (TypeError, ValueError):
+        raise TypeError(f"bounds: expected two numbers (lowest, highest), found {bounds!r}") from None
+    if not lower < upper:
+        raise ValueError(f"bounds: expected lowest < highest, found {bounds!r}")
+    return lower, upper
