@@ -1,6 +1,7 @@
 """pwcf: how robust is a classifier really? Penalty-SQP with constraint folding, batched in PyTorch."""
 
-from pwcf import testproblems
+from pwcf import losses, metrics, testproblems
+from pwcf.models import Classifier
 from pwcf.problems import Constraint, eq, ineq
 from pwcf.solvers import (
     Evidence,
@@ -15,6 +16,7 @@ from pwcf.solvers import (
 
 __version__ = "0.1.0"
 __all__ = [
+    "Classifier",
     "Constraint",
     "Evidence",
     "Restarts",
@@ -24,6 +26,8 @@ __all__ = [
     "Trajectory",
     "eq",
     "ineq",
+    "losses",
+    "metrics",
     "minimize",
     "noisy_starts",
     "testproblems",
