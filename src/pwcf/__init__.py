@@ -2,7 +2,7 @@
 
 from pwcf import losses, metrics, testproblems
 from pwcf.models import Classifier
-from pwcf.problems import Constraint, eq, ineq
+from pwcf.problems import Constraint, MaxLoss, MinRadius, eq, ineq
 from pwcf.solvers import (
     Evidence,
     Restarts,
@@ -19,6 +19,8 @@ __all__ = [
     "Classifier",
     "Constraint",
     "Evidence",
+    "MaxLoss",
+    "MinRadius",
     "Restarts",
     "Solution",
     "SolverState",

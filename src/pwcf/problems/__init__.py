@@ -1,5 +1,6 @@
-"""The question as an optimisation problem: constraints and how they are folded."""
+"""The question as an optimisation problem: what is asked, constraints and how they are folded."""
 
 from pwcf.problems.constraints import Constraint, eq, ineq
+from pwcf.problems.robustness import MaxLoss, MinRadius, Problem, is_wrong
 
-__all__ = ["Constraint", "eq", "ineq"]
+__all__ = ["Constraint", "MaxLoss", "MinRadius", "Problem", "eq", "ineq", "is_wrong"]

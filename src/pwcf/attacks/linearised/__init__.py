@@ -1,0 +1,1 @@
+"""The structured method: the linearised problem solved exactly, again and again."""

@@ -1,0 +1,103 @@
+"""The two questions about a classifier and an input (paper, eqs. max-loss and min-radius).
+
+A question says what is asked and what counts as an answer. How it is answered is no matter of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pwcf.losses import as_loss, margin
+from pwcf.metrics import Distance, Metric, as_metric
+
+# Distances are sums of many terms; a point this much beyond eps (relative) is at eps.
+EPS_SLACK = 1e-6
+
+
+@dataclass(frozen=True, init=False)
+class MinRadius:
+    """The distance to the nearest misclassified point.
+
+    min d(x, x')  s.t.  max_{i != y} f_i(x') > f_y(x'),  x' in bounds.
+
+    Args:
+        metric: "l1", "l2", "linf", "l1.5", ..., a metric, or a function d(reference, candidate) -> (b,).
+        targeted: labels are the wanted classes; the nearest point that the model gives that label is sought.
+    """
+
+    metric: Metric
+    targeted: bool
+
+    def __init__(self, metric: str | Metric | Distance, *, targeted: bool = False) -> None:
+        object.__setattr__(self, "metric", as_metric(metric))
+        object.__setattr__(self, "targeted", bool(targeted))
+
+    def __str__(self) -> str:
+        return f"min-radius, {self.metric.name}" + (", targeted" if self.targeted else "")
+
+    def allows(self, distance: Tensor) -> Tensor:
+        """(b,) whether an answer may lie at this distance: anywhere."""
+        return torch.isfinite(distance)
+
+
+@dataclass(frozen=True, init=False)
+class MaxLoss:
+    """The worst loss within eps:  max l(y, f(x'))  s.t.  d(x, x') <= eps,  x' in bounds.
+
+    Args:
+        metric: as for ``MinRadius``.
+        eps: a number, or one per sample, >= 0.
+        loss: "margin", "ce" (cross-entropy) or "dlr".
+        targeted: labels are the wanted classes.
+    """
+
+    metric: Metric
+    eps: float | Tensor
+    loss: str
+    targeted: bool
+
+    def __init__(
+        self,
+        metric: str | Metric | Distance,
+        eps: float | Tensor,
+        loss: str = "margin",
+        *,
+        targeted: bool = False,
+    ) -> None:
+        if isinstance(eps, bool) or not isinstance(eps, (int, float, Tensor)):
+            raise TypeError(f"eps: expected a number or a tensor (n,), found {type(eps).__name__}")
+        values = torch.as_tensor(eps, dtype=torch.float64)
+        if values.dim() > 1 or not bool(((values >= 0) & torch.isfinite(values)).all()):
+            raise ValueError(f"eps: expected finite values >= 0, a number or a tensor (n,), found {eps!r}")
+        as_loss(loss)
+        object.__setattr__(self, "metric", as_metric(metric))
+        object.__setattr__(self, "eps", eps if isinstance(eps, Tensor) else float(eps))
+        object.__setattr__(self, "loss", loss)
+        object.__setattr__(self, "targeted", bool(targeted))
+
+    def __str__(self) -> str:
+        eps = f"{self.eps:g}" if isinstance(self.eps, float) else "per sample"
+        return f"max-loss, {self.metric.name} within {eps}, {self.loss}" + (", targeted" if self.targeted else "")
+
+    def radii(self, n: int) -> Tensor:
+        """(n,) float64: eps of every sample."""
+        eps = torch.as_tensor(self.eps, dtype=torch.float64)
+        if eps.dim() == 1 and eps.shape[0] != n:
+            raise ValueError(f"eps: expected a number or {n} values, one per sample, found {eps.shape[0]}")
+        return eps.expand(n).cpu()
+
+    def allows(self, distance: Tensor) -> Tensor:
+        """(b,) whether an answer may lie at this distance (float64, all samples)."""
+        return distance <= self.radii(distance.shape[0]).to(distance.device) * (1 + EPS_SLACK)
+
+
+Problem = MinRadius | MaxLoss
+
+
+def is_wrong(logits: Tensor, labels: Tensor, targeted: bool) -> Tensor:
+    """(b,) whether the logits are what an attack wants, strictly: a tie is still the right class."""
+    loss = margin(logits, labels)
+    return loss < 0 if targeted else loss > 0

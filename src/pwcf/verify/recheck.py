@@ -1,0 +1,50 @@
+"""Does a point answer the question? Decided without the solver that found it.
+
+Inside the bounds exactly, misclassified in a fresh pass in the model's own dtype, distance recomputed in float64 and,
+for max-loss, within eps. What fails is not counted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pwcf.metrics import Lp, Metric
+from pwcf.models import Counted
+from pwcf.problems import Problem, is_wrong
+
+
+class Checked(NamedTuple):
+    """What is true of points (n, ...)."""
+
+    adversarial: Tensor
+    """(n,) bool: inside the bounds, misclassified, at an allowed distance."""
+    distance: Tensor
+    """(n,) float64"""
+    logits: Tensor
+    """(n, classes) of the fresh pass"""
+
+
+def recheck(model: Counted, problem: Problem, images: Tensor, labels: Tensor, points: Tensor) -> Checked:
+    """One forward pass per sample, counted."""
+    if points.shape != images.shape or points.dtype != images.dtype:
+        raise ValueError(
+            f"points: expected shape {tuple(images.shape)} and {images.dtype} like the images, "
+            f"found {tuple(points.shape)} and {points.dtype}"
+        )
+    lower, upper = model.bounds
+    inside = ((points >= lower) & (points <= upper)).flatten(1).all(1)
+    logits = model.logits(points, torch.arange(images.shape[0]))
+    wrong = is_wrong(logits, labels, problem.targeted) & torch.isfinite(logits).all(1)
+    distance = measured(problem.metric, images, points)
+    return Checked(inside & wrong & problem.allows(distance), distance, logits)
+
+
+def measured(metric: Metric, images: Tensor, points: Tensor) -> Tensor:
+    """(n,) float64. An l_p distance is computed in float64; a function of the user's own in the dtype it knows."""
+    with torch.no_grad():
+        if isinstance(metric, Lp):
+            return metric(images.double(), points.double())
+        return metric(images, points).double()

@@ -1,0 +1,48 @@
+"""Make good answers of nearly good ones: the last step to the boundary, and the grid of 8-bit images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+# Halvings towards the image: 2^-8 of the distance is left, where the next float32 would hardly differ.
+HALVINGS = 8
+# Values of an 8-bit image between the bounds.
+LEVELS = 255
+
+
+def to_boundary(
+    wrong: Callable[[Tensor], Tensor], images: Tensor, points: Tensor, adversarial: Tensor, halvings: int = HALVINGS
+) -> Tensor:
+    """Bisect between images (right) and points (wrong where ``adversarial`` (n,)); ``wrong`` maps (n, ...) -> (n,).
+
+    Every point returned was seen to be wrong as it is, in the dtype it is returned in.
+    """
+    shape = (-1, *(1 for _ in images.shape[1:]))
+    low = torch.zeros(images.shape[0], dtype=images.dtype, device=images.device)
+    high = torch.ones_like(low)
+    best = points
+    for _ in range(halvings):
+        middle = 0.5 * (low + high)
+        trial = images + middle.view(shape) * (points - images)
+        hit = wrong(trial) & adversarial
+        best = torch.where(hit.view(shape), trial, best)
+        high, low = torch.where(hit, middle, high), torch.where(hit, low, middle)
+    return best
+
+
+def to_grid(images: Tensor, points: Tensor, bounds: tuple[float, float]) -> Tensor:
+    """Points on the k/255 grid between the bounds, rounded away from the image so that the attack is not weakened.
+
+    Entries that did not move stay as they are.
+    """
+    lower, upper = bounds
+    unit = (upper - lower) / LEVELS
+    exact = (points - lower) / unit
+    away = torch.where(points > images, exact.ceil(), exact.floor()).clamp(0, LEVELS)
+    # A point on the grid up to rounding is on it: ceil and floor would move it by a whole level.
+    nearest = exact.round()
+    away = torch.where((exact - nearest).abs() < 1e-3, nearest, away)
+    return torch.where(points == images, images, (lower + unit * away).clamp(lower, upper))

@@ -1,0 +1,107 @@
+"""Linearised subproblems against SciPy's LP and QP solvers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import linprog, minimize
+from torch import Tensor
+
+from pwcf.attacks.linearised.subproblem import (
+    least_linf_radius,
+    linear_distance,
+    onto_cut_and_box,
+    sparse_on_cut,
+)
+from pwcf.metrics import lp
+
+F64 = torch.float64
+N = 7
+
+
+def _case(seed: int, tightness: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """point, centre, g, h, lower, upper of one row. At tightness 1 only a corner of the box satisfies the cut."""
+    generator = torch.Generator().manual_seed(seed)
+    lower, upper = torch.zeros(1, N, dtype=F64), torch.ones(1, N, dtype=F64)
+    point, centre = torch.rand(2, 1, N, generator=generator, dtype=F64)
+    g = torch.randn(1, N, generator=generator, dtype=F64)
+    least = torch.where(g > 0, lower, upper)
+    h = (g * ((1 - tightness) * centre + tightness * least)).sum(-1)
+    return point, centre, g, h, lower, upper
+
+
+CASES = pytest.mark.parametrize(("seed", "tightness"), [(s, t) for s in range(6) for t in (0.0, 0.3, 0.8, 0.99)])
+
+
+@CASES
+def test_projection_onto_cut_and_box(seed: int, tightness: float) -> None:
+    point, _, g, h, lower, upper = _case(seed, tightness)
+    z = onto_cut_and_box(point, g, h, lower, upper)[0].numpy()
+    p, normal, level = point[0].numpy(), g[0].numpy(), h.item()
+    cut = {"type": "ineq", "fun": lambda z: level - normal @ z, "jac": lambda z: -normal}
+    best = minimize(
+        lambda z: 0.5 * np.sum((z - p) ** 2), p, jac=lambda z: z - p, bounds=[(0, 1)] * N, constraints=[cut],
+        method="SLSQP", options={"ftol": 1e-14, "maxiter": 500},
+    )  # fmt: skip
+    assert normal @ z <= level + 1e-10
+    assert ((z >= 0) & (z <= 1)).all()
+    assert 0.5 * np.sum((z - p) ** 2) <= best.fun + 1e-8
+
+
+@CASES
+def test_least_radius(seed: int, tightness: float) -> None:
+    _, centre, g, h, lower, upper = _case(seed, tightness)
+    t = least_linf_radius(centre, g, h, lower, upper).item()
+    x, normal = centre[0].numpy(), g[0].numpy()
+    # variables z, t: min t s.t. g'z <= h, |z - x| <= t, 0 <= z <= 1
+    eye, ones = np.eye(N), -np.ones((N, 1))
+    rows = np.block([[normal[None], np.zeros((1, 1))], [eye, ones], [-eye, ones]])
+    level = np.concatenate([[h.item()], x, -x])
+    found = linprog(np.r_[np.zeros(N), 1], A_ub=rows, b_ub=level, bounds=[(0, 1)] * N + [(0, None)])
+    assert t == pytest.approx(found.fun, abs=1e-9)
+
+
+@CASES
+def test_sparse_step(seed: int, tightness: float) -> None:
+    point, centre, g, h, lower, upper = _case(seed, tightness)
+    tau = torch.tensor([0.15], dtype=F64)
+    z = sparse_on_cut(point, centre, g, h, tau, lower, upper)[0].numpy()
+    p, x, normal, level = point[0].numpy(), centre[0].numpy(), g[0].numpy(), h.item()
+    # z = x + a - b with a, b >= 0 makes it smooth
+    cost = lambda ab: 0.15 * ab.sum() + 0.5 * np.sum((x + ab[:N] - ab[N:] - p) ** 2)  # noqa: E731
+    bounds = [(0, 1 - v) for v in x] + [(0, v) for v in x]
+    cut = {"type": "ineq", "fun": lambda ab: level - normal @ (x + ab[:N] - ab[N:])}
+    start = np.r_[np.maximum(z - x, 0), np.maximum(x - z, 0)]
+    best = minimize(cost, start, bounds=bounds, constraints=[cut], method="SLSQP", options={"ftol": 1e-14})
+    assert normal @ z <= level + 1e-8
+    assert 0.15 * np.abs(z - x).sum() + 0.5 * np.sum((z - p) ** 2) <= best.fun + 1e-6
+
+
+def test_cuts_out_of_reach_are_approached() -> None:
+    point, centre, g, h, lower, upper = _case(0, 1.0)
+    corner = torch.where(g > 0, lower, upper)
+    torch.testing.assert_close(onto_cut_and_box(point, g, h - 1, lower, upper), corner)
+    tau = torch.zeros(1, dtype=F64)
+    torch.testing.assert_close(sparse_on_cut(point, centre, g, h - 1, tau, lower, upper), corner)
+    reached = least_linf_radius(centre, g, h - 1, lower, upper)
+    torch.testing.assert_close(reached, (corner - centre).abs().amax(1))
+
+
+def test_a_cut_that_holds_moves_nothing() -> None:
+    point, _, g, _, lower, upper = _case(1, 0.5)
+    slack = (g * point).sum(-1) + 1
+    assert torch.equal(onto_cut_and_box(point, g, slack, lower, upper), point)
+    assert least_linf_radius(point, g, slack, lower, upper).item() == 0
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, float("inf")])
+def test_linear_distance_is_attained(p: float) -> None:
+    """Nobody gets to the cut on a shorter way; tried in many directions."""
+    generator = torch.Generator().manual_seed(2)
+    g = torch.randn(1, N, generator=generator, dtype=F64)
+    distance = linear_distance(torch.ones(1, dtype=F64), g, lp(p))
+    ways = torch.randn(20_000, N, generator=generator, dtype=F64)
+    ways = ways / torch.linalg.vector_norm(ways, ord=p, dim=1, keepdim=True)
+    assert (ways @ g[0]).max() * distance <= 1 + 1e-12
+    assert (ways @ g[0]).max() * distance > 0.6

@@ -1,0 +1,124 @@
+"""Questions and the recheck of answers: what is not an answer does not pass for one."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from pwcf.metrics import lp
+from pwcf.models import Classifier, Counted
+from pwcf.problems import MaxLoss, MinRadius, is_wrong
+from pwcf.verify import recheck, to_boundary, to_grid
+
+
+def _sum_above(level: float) -> Counted:
+    """Class 1 where the entries of x sum to more than ``level``."""
+    return Counted(Classifier(lambda x: x.flatten(1).sum(1) - level), 3)
+
+
+IMAGES = torch.full((3, 2, 2), 0.25)
+LABELS = torch.zeros(3, dtype=torch.int64)
+
+
+def test_questions_say_what_they_ask() -> None:
+    assert str(MinRadius("linf")) == "min-radius, linf"
+    assert str(MinRadius(lp(1.5), targeted=True)) == "min-radius, l1.5, targeted"
+    assert str(MaxLoss("l2", eps=0.5, loss="ce")) == "max-loss, l2 within 0.5, ce"
+    assert MinRadius("l2") == MinRadius(lp(2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"eps": -1.0}, "eps: expected finite values >= 0"),
+        ({"eps": math.nan}, "eps: expected finite values >= 0"),
+        ({"eps": "8/255"}, "eps: expected a number or a tensor"),
+        ({"eps": torch.ones(2, 2)}, "eps: expected finite values"),
+        ({"eps": 1.0, "loss": "hinge"}, "loss: expected one of"),
+        ({"eps": 1.0, "metric": "l0"}, "metric: expected"),
+    ],
+)
+def test_wrong_questions_are_named(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        MaxLoss(**({"metric": "l2"} | arguments))  # type: ignore[arg-type]
+
+
+def test_eps_per_sample() -> None:
+    problem = MaxLoss("l2", eps=torch.tensor([0.1, 0.2, 0.3]))
+    assert problem.allows(torch.tensor([0.15, 0.15, 0.3 * (1 + 1e-9)], dtype=torch.float64)).tolist() == [
+        False,
+        True,
+        True,
+    ]
+    with pytest.raises(ValueError, match="eps: expected a number or 4 values, one per sample, found 3"):
+        problem.radii(4)
+
+
+def test_a_tie_is_not_a_mistake() -> None:
+    logits = torch.tensor([[1.0, 1.0], [1.0, 2.0], [2.0, 1.0]])
+    labels = torch.zeros(3, dtype=torch.int64)
+    assert is_wrong(logits, labels, targeted=False).tolist() == [False, True, False]
+    assert is_wrong(logits, labels, targeted=True).tolist() == [False, False, True]
+
+
+def test_only_true_answers_count() -> None:
+    points = IMAGES.clone()
+    points[0] += 0.1  # wrong class, as wanted
+    points[1] += torch.tensor([[2.0, 0.0], [0.0, 0.0]])  # wrong class, out of bounds
+    points[2] += 0.001  # not far enough
+    model = _sum_above(1.2)
+    checked = recheck(model, MinRadius("l2"), IMAGES, LABELS, points)
+    assert checked.adversarial.tolist() == [True, False, False]
+    torch.testing.assert_close(checked.distance, (points - IMAGES).double().flatten(1).norm(dim=1))
+    assert checked.distance.dtype == torch.float64
+    assert model.passes.forward.tolist() == [1, 1, 1]
+
+
+def test_a_point_beyond_eps_is_no_answer() -> None:
+    points = IMAGES + torch.tensor([0.1, 0.2, 0.2]).view(3, 1, 1)
+    problem = MaxLoss("linf", eps=torch.tensor([0.1001, 0.1, 0.2001]))
+    assert recheck(_sum_above(1.2), problem, IMAGES, LABELS, points).adversarial.tolist() == [True, False, True]
+
+
+def test_targeted_answers_must_have_the_wanted_class() -> None:
+    points = IMAGES + torch.tensor([0.1, 0.0, 0.1]).view(3, 1, 1)
+    wanted = torch.tensor([1, 1, 0])
+    checked = recheck(_sum_above(1.2), MinRadius("l2", targeted=True), IMAGES, wanted, points)
+    assert checked.adversarial.tolist() == [True, False, False]
+
+
+def test_nan_logits_are_no_answer() -> None:
+    model = Counted(Classifier(lambda x: x.flatten(1)[:, :2] * torch.nan), 3)
+    assert not recheck(model, MinRadius("l2"), IMAGES, LABELS, IMAGES).adversarial.any()
+
+
+def test_points_of_another_shape_or_dtype_are_named() -> None:
+    with pytest.raises(ValueError, match="points: expected shape"):
+        recheck(_sum_above(1), MinRadius("l2"), IMAGES, LABELS, IMAGES.double())
+
+
+def test_bisection_ends_at_the_boundary_and_never_beyond() -> None:
+    def wrong(x: Tensor) -> Tensor:
+        return x.flatten(1).sum(1) > 1.2
+
+    points = IMAGES + 0.5
+    found = to_boundary(wrong, IMAGES, points, torch.tensor([True, True, False]), halvings=20)
+    assert wrong(found).all()
+    torch.testing.assert_close(found[:2].flatten(1).sum(1), torch.full((2,), 1.2), rtol=1e-5, atol=0)
+    assert torch.equal(found[2], points[2])
+
+
+def test_the_grid_is_that_of_8_bit_images_and_moves_away_from_the_image() -> None:
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (5, 3, 4), generator=generator) / 255
+    points = (images + 0.1 * torch.randn(5, 3, 4, generator=generator)).clamp(0, 1)
+    points[0, 0, 0] = images[0, 0, 0]
+    grid = to_grid(images, points, (0.0, 1.0))
+    torch.testing.assert_close(grid * 255, (grid * 255).round(), rtol=0, atol=1e-4)
+    assert ((grid - images).abs() >= (points - images).abs() - 1e-6).all()
+    assert ((grid - points).abs() <= 1 / 255).all()
+    assert grid[0, 0, 0] == images[0, 0, 0]
+    torch.testing.assert_close(to_grid(images, grid, (0.0, 1.0)), grid)
