@@ -11,6 +11,7 @@ from torch import Tensor
 from pwcf.attacks.linearised.subproblem import (
     least_linf_radius,
     linear_distance,
+    nearest_l1,
     onto_cut_and_box,
     sparse_on_cut,
 )
@@ -63,6 +64,18 @@ def test_least_radius(seed: int, tightness: float) -> None:
 
 
 @CASES
+def test_nearest_point_in_l1(seed: int, tightness: float) -> None:
+    _, centre, g, h, lower, upper = _case(seed, tightness)
+    z = nearest_l1(centre, g, h, lower, upper)[0].numpy()
+    x, normal = centre[0].numpy(), g[0].numpy()
+    # z = x + a - b with a, b >= 0: min sum(a + b) s.t. g'(a - b) <= h - g'x
+    bounds = [(0, 1 - v) for v in x] + [(0, v) for v in x]
+    found = linprog(np.ones(2 * N), A_ub=np.r_[normal, -normal][None], b_ub=[h.item() - normal @ x], bounds=bounds)
+    assert normal @ z <= h.item() + 1e-10
+    assert np.abs(z - x).sum() == pytest.approx(found.fun, abs=1e-9)
+
+
+@pytest.mark.parametrize(("seed", "tightness"), [(s, t) for s in range(6) for t in (0.0, 0.3, 0.7)])
 def test_sparse_step(seed: int, tightness: float) -> None:
     point, centre, g, h, lower, upper = _case(seed, tightness)
     tau = torch.tensor([0.15], dtype=F64)
@@ -82,8 +95,7 @@ def test_cuts_out_of_reach_are_approached() -> None:
     point, centre, g, h, lower, upper = _case(0, 1.0)
     corner = torch.where(g > 0, lower, upper)
     torch.testing.assert_close(onto_cut_and_box(point, g, h - 1, lower, upper), corner)
-    tau = torch.zeros(1, dtype=F64)
-    torch.testing.assert_close(sparse_on_cut(point, centre, g, h - 1, tau, lower, upper), corner)
+    torch.testing.assert_close(nearest_l1(centre, g, h - 1, lower, upper), corner)
     reached = least_linf_radius(centre, g, h - 1, lower, upper)
     torch.testing.assert_close(reached, (corner - centre).abs().amax(1))
 

@@ -57,6 +57,22 @@ def least_linf_radius(centre: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper
     return torch.minimum(t, room.amax(-1))
 
 
+def nearest_l1(centre: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    """The nearest z to ``centre`` in the l1 sense with g'z <= h in the box: entries with the largest |g| move first.
+
+    Where no z satisfies the cut, the corner that comes closest to it.
+    """
+    room = torch.where(g > 0, centre - lower, upper - centre)
+    need = ((g * centre).sum(-1) - h).clamp(min=0).unsqueeze(-1)
+    size, order = g.abs().sort(dim=-1, descending=True)
+    gain = size * room.gather(-1, order)
+    left = (need - (gain.cumsum(-1) - gain)).clamp(min=0)  # what those before entry i have not gained
+    move = torch.minimum(left / size.clamp(min=torch.finfo(h.dtype).tiny), room.gather(-1, order))
+    move = torch.where(size > 0, move, torch.zeros_like(move))
+    moves = torch.zeros_like(move).scatter(-1, order, move)
+    return _clip(centre - g.sign() * moves, lower, upper)
+
+
 def sparse_on_cut(
     point: Tensor, centre: Tensor, g: Tensor, h: Tensor, threshold: Tensor, lower: Tensor, upper: Tensor
 ) -> Tensor:
@@ -70,21 +86,17 @@ def sparse_on_cut(
         move = point - centre - lam.unsqueeze(-1) * g
         return _clip(centre + move.sign() * (move.abs() - level).clamp(min=0), lower, upper)
 
-    return _bisected(at, g, h, upper - lower + threshold.unsqueeze(-1))
+    return _bisected(at, g, h, upper - lower)
 
 
 def _bisected(at: Callable[[Tensor], Tensor], g: Tensor, h: Tensor, span: Tensor) -> Tensor:
-    """at(lam) with the least lam >= 0 such that g'at(lam) <= h, or so large a one that nothing changes any more."""
+    """at(lam) with the least lam >= 0 such that g'at(lam) <= h, or the largest one allowed."""
     low = torch.zeros_like(h)
     first = at(low)
     met = (g * first).sum(-1) <= h
-    # An entry is at its bound once lam |g_i| exceeds twice the span. Those with tiny g_i do not matter to the cut.
+    # Beyond it the entry with the largest slope has crossed the box twice: a linear model that asks for more is not to
+    # be believed. Without this limit rows jump to far corners; on MNIST nets radii became a sixth larger.
     high = 2 * span.amax(-1) / g.abs().amax(-1).clamp(min=torch.finfo(h.dtype).tiny)
-    for _ in range(BISECTIONS):
-        late = (g * at(high)).sum(-1) > h
-        if not bool((late & ~met).any()):
-            break
-        high = torch.where(late, 4 * high, high)
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
         late = (g * at(middle)).sum(-1) > h

@@ -1,0 +1,126 @@
+"""Where to go next: from one linearisation of the condition to the next point.
+
+The condition is c(z) = f_y - f_t <= 0 for a target class t. At x it becomes c + g'(z - x) <= 0. Every rule solves this
+linearised problem exactly, a little over-satisfied, from a point with momentum. There is no merit function and no
+rejection: points alternate about the boundary and close in on it as the over-satisfaction and the pull towards the
+image shrink on a geometric schedule.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from pwcf.attacks.linearised.subproblem import least_linf_radius, nearest_l1, onto_cut_and_box, sparse_on_cut
+
+# The cut asks for this share of |c| more than the linear model does: the model errs by about that much.
+SURPLUS = 0.05
+# The margin that is asked for beyond the cut falls to this share of its start at the end of a stage.
+MARGIN_END = 0.1
+# Longest step outwards of the linf rule, in units of the row's first radius: a first linearisation may be far off.
+OUTWARDS = 0.15
+
+
+class Iterate(NamedTuple):
+    """What a rule knows of its rows, all flat."""
+
+    centre: Tensor
+    """(r, n) the images"""
+    x: Tensor
+    """(r, n) where the condition was linearised"""
+    before: Tensor
+    """(r, n) the point before"""
+    c: Tensor
+    """(r,) > 0: not there yet"""
+    g: Tensor
+    """(r, n) gradient of c"""
+    wrong: Tensor
+    """(r,) whether x is misclassified"""
+    best: Tensor
+    """(r,) the smallest radius of a misclassified point of this stage, inf if there is none"""
+    lower: Tensor
+    upper: Tensor
+
+    @property
+    def ahead(self) -> Tensor:
+        return self.x - self.before
+
+    def level(self, margin: Tensor) -> Tensor:
+        """h of the cut g'z <= h."""
+        return (self.g * self.x).sum(-1) - self.c - SURPLUS * self.c.abs() - margin
+
+    def inside(self, z: Tensor) -> Tensor:
+        return torch.minimum(torch.maximum(z, self.lower), self.upper)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a stage proceeds from its first to its last step."""
+
+    first: float
+    last: float
+    momentum: float
+    margin: float
+
+    def at(self, share: float) -> float:
+        """Geometric from ``first`` to ``last`` as ``share`` goes from 0 to 1."""
+        return self.first * math.exp(share * math.log(self.last / self.first))
+
+    def margin_at(self, share: float) -> float:
+        return self.margin * math.exp(share * math.log(MARGIN_END))
+
+
+class Rule(Protocol):
+    """One step. ``memory`` (r,) is the rule's own, zeros at the start of a stage."""
+
+    def __call__(self, at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
+def l2_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """Pull the point towards the image, then project it onto the cut and the box."""
+    pull = pace.at(share)
+    point = (1 - pull) * at.inside(at.x + pace.momentum * at.ahead) + pull * at.centre
+    radius = _norm(at.x - at.centre, 2)
+    level = at.level(pace.margin_at(share) * _norm(at.g, 2) * radius)
+    return onto_cut_and_box(point, at.g, level, at.lower, at.upper), memory
+
+
+def linf_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """Choose a radius, smaller where x is misclassified, and project onto the cut and that ball.
+
+    ``memory`` is the radius of the stage's first step, the scale of steps outwards.
+    """
+    step = pace.at(share)
+    radius = _norm(at.x - at.centre, torch.inf)
+    least = least_linf_radius(at.centre, at.g, (at.g * at.x).sum(-1) - at.c, at.lower, at.upper)
+    memory = torch.where(memory > 0, memory, torch.maximum(least, radius))
+    outwards = torch.maximum((1 + step) * radius, torch.minimum(least, radius + OUTWARDS * memory))
+    t = torch.where(at.wrong, (1 - step) * radius, outwards)
+    t = torch.minimum(t, (1 - step / 2) * at.best).unsqueeze(-1)
+    lower, upper = torch.maximum(at.centre - t, at.lower), torch.minimum(at.centre + t, at.upper)
+    point = torch.minimum(torch.maximum(at.x + pace.momentum * at.ahead, lower), upper)
+    level = at.level(pace.margin_at(share) * _norm(at.g, 1) * t.squeeze(-1))
+    return onto_cut_and_box(point, at.g, level, lower, upper), memory
+
+
+def l1_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """A prox step of the l1 distance on the cut. ``memory`` is the largest entry of a move so far: its scale."""
+    move = at.x - at.centre
+    memory = torch.maximum(memory, move.abs().amax(-1))
+    point = at.inside(at.x + pace.momentum * at.ahead)
+    level = at.level(pace.margin_at(share) * _norm(at.g, torch.inf) * _norm(move, 1))
+    return sparse_on_cut(point, at.centre, at.g, level, memory * pace.at(share), at.lower, at.upper), memory
+
+
+def l1_vertex_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """The nearest point of the cut in the l1 sense: exact where the condition is linear, a vertex."""
+    return nearest_l1(at.centre, at.g, at.level(torch.zeros_like(at.c)), at.lower, at.upper), memory
+
+
+def _norm(v: Tensor, p: float) -> Tensor:
+    norm: Tensor = torch.linalg.vector_norm(v, ord=p, dim=-1)
+    return norm

@@ -1,0 +1,96 @@
+"""The structured method against exact radii of linear classifiers, its budget and its independence of the batch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from pwcf import MinRadius
+from pwcf.attacks.linearised.schedule import BISECTIONS, LOOK, stages
+from pwcf.attacks.linearised.search import Search
+from pwcf.metrics import Lp
+from pwcf.models import Classifier, Counted
+from pwcf.verify import recheck
+
+ROWS, N, CLASSES = 12, 30, 5
+NORMS = pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+
+
+def _linear(seed: int = 0) -> tuple[Classifier, Tensor, Tensor, Tensor, Tensor]:
+    """Classifier, images about the middle of the box, labels, weights, offsets; small weights keep the box inactive."""
+    generator = torch.Generator().manual_seed(seed)
+    W = torch.randn(CLASSES, N, generator=generator)
+    images = 0.5 + 0.01 * torch.randn(ROWS, N, generator=generator)
+    b = 0.02 * torch.randn(CLASSES, generator=generator) - 0.5 * W.sum(1)
+    classifier = Classifier(lambda x: x @ W.T + b)
+    return classifier, images, classifier(images).argmax(1), W, b
+
+
+def _exact(metric: Lp, images: Tensor, labels: Tensor, W: Tensor, b: Tensor) -> Tensor:
+    """The least distance to one of the half-spaces, by the dual norm, in float64."""
+    logits = images.double() @ W.double().T + b.double()
+    gap = logits.gather(1, labels[:, None]) - logits
+    size = torch.linalg.vector_norm((W[labels].unsqueeze(1) - W.unsqueeze(0)).double(), ord=metric.dual, dim=2)
+    return (gap / size).scatter(1, labels[:, None], torch.inf).amin(1)
+
+
+@NORMS
+@pytest.mark.parametrize("budget", [200, 600])
+def test_radii_of_linear_classifiers_are_exact(norm: str, budget: int) -> None:
+    classifier, images, labels, W, b = _linear()
+    problem, model = MinRadius(norm), Counted(classifier, ROWS)
+    points = Search(model, problem, images, labels, torch.arange(ROWS), 0, 64).run(budget)
+    assert (model.passes.total <= budget - BISECTIONS).all()
+    checked = recheck(model, problem, images, labels, points)
+    assert checked.adversarial.all()
+    assert isinstance(problem.metric, Lp)
+    ratio = checked.distance / _exact(problem.metric, images, labels, W, b)
+    assert (ratio >= 1 - 1e-5).all()
+    assert (ratio <= 1.02).double().mean() >= 0.9
+    assert ratio.median() <= 1.01
+
+
+@NORMS
+def test_a_sample_has_the_same_answer_in_any_company(norm: str) -> None:
+    classifier, images, labels, _, _ = _linear(1)
+    problem = MinRadius(norm)
+
+    def radii(rows: Tensor) -> Tensor:
+        model = Counted(classifier, len(rows))
+        points = Search(model, problem, images[rows], labels[rows], torch.arange(len(rows)), 0, 64).run(600)
+        return recheck(model, problem, images[rows], labels[rows], points).distance
+
+    together = radii(torch.arange(ROWS))
+    for row in (0, 7):
+        torch.testing.assert_close(radii(torch.tensor([row])), together[[row]], rtol=1e-3, atol=0)
+    torch.testing.assert_close(radii(torch.arange(ROWS).flip(0)).flip(0), together, rtol=1e-3, atol=0)
+
+
+@NORMS
+def test_targeted_points_have_the_wanted_class(norm: str) -> None:
+    classifier, images, labels, _, _ = _linear(2)
+    wanted = (labels + 1) % CLASSES
+    problem, model = MinRadius(norm, targeted=True), Counted(classifier, ROWS)
+    points = Search(model, problem, images, wanted, torch.arange(ROWS), 0, 64).run(200)
+    assert recheck(model, problem, images, wanted, points).adversarial.all()
+    assert torch.equal(classifier(points).argmax(1), wanted)
+
+
+def test_where_nothing_is_found_the_image_comes_back() -> None:
+    classifier = Classifier(lambda x: torch.stack([1 + 0 * x[:, 0], 0.1 * x[:, 0]], 1))
+    images = torch.rand(3, N, generator=torch.Generator().manual_seed(0))
+    model = Counted(classifier, 3)
+    search = Search(model, MinRadius("l2"), images, torch.zeros(3, dtype=torch.int64), torch.arange(3), 0, 64)
+    assert torch.equal(search.run(600), images)
+
+
+@NORMS
+@pytest.mark.parametrize("budget", [50, 100, 200, 500, 1000, 2000, 4000])
+@pytest.mark.parametrize("classes", [2, 10, 1000])
+def test_no_schedule_exceeds_its_budget(norm: str, budget: int, classes: int) -> None:
+    plan = stages(norm, budget, classes)
+    spent = 2 * sum(stage.steps for stage in plan) + BISECTIONS + LOOK
+    assert spent <= budget
+    assert spent >= 0.85 * budget - 10
+    assert all(stage.targets < classes for stage in plan)
