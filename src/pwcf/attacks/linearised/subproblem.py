@@ -94,9 +94,9 @@ def _bisected(at: Callable[[Tensor], Tensor], g: Tensor, h: Tensor, span: Tensor
     low = torch.zeros_like(h)
     first = at(low)
     met = (g * first).sum(-1) <= h
-    # Beyond it the entry with the largest slope has crossed the box twice: a linear model that asks for more is not to
-    # be believed. Without this limit rows jump to far corners; on MNIST nets radii became a sixth larger.
-    high = 2 * span.amax(-1) / g.abs().amax(-1).clamp(min=torch.finfo(h.dtype).tiny)
+    # At this lam the entry with the largest slope has crossed the whole box: a linear model that asks for more is
+    # not to be believed. Without the limit rows jump to far corners; on an MNIST net radii became a sixth larger.
+    high = span.amax(-1) / g.abs().amax(-1).clamp(min=torch.finfo(h.dtype).tiny)
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
         late = (g * at(middle)).sum(-1) > h
