@@ -84,14 +84,16 @@ class BfgsSqp(BundlePhases):
         self._set_scales(S, ev, alive & ev.finite)
 
         seen = (alive & ev.finite).nonzero().squeeze(-1)
-        place = torch.zeros_like(S.phase)
+        moved, place = trial - S.x, torch.zeros_like(S.phase)
         if seen.numel():
             step = select(trial, seen) - select(S.reference, seen)
-            path = S.path[seen] + norm(select(trial, seen) - select(S.x, seen)).double()
+            path = S.path[seen]
+            if self.settings.test == "published":  # nobody else asks how far away a cut was made
+                path = path + norm(select(moved, seen)).double()
             place[seen] = S.cuts.insert(
                 seen, step, ev.values[seen], select(ev.gradients, seen), S.evaluations[seen], path
             )
-        accept, failed = self._judge(S, trial, ev, alive, start)
+        accept, failed = self._judge(S, trial, moved, ev, alive, start)
         self._record_best(S, trial, ev, seen)
         far = UNBOUNDED * (1 + (S.first * S.scales[:, 0]).abs())
         runaway = alive & ev.finite & (ev.values[:, 0] * S.scales[:, 0] < -far)
@@ -100,7 +102,7 @@ class BfgsSqp(BundlePhases):
 
         accepted = accept.nonzero().squeeze(-1)
         if accepted.numel():
-            self._move(S, accepted, trial, ev, place)
+            self._move(S, accepted, trial, moved, ev, place)
         S.iterations += accept | (alive & (S.phase >= BUNDLE))
         searching = (accept & (S.phase <= SEARCH)).nonzero().squeeze(-1)
         S.phase[searching] = SEARCH
@@ -115,13 +117,22 @@ class BfgsSqp(BundlePhases):
         if self.settings.test == "published":  # as published: a failed line search is the end
             self._end(S, (stuck & (S.status == RUNNING)).nonzero().squeeze(-1))
             return
-        self._enter(S, (stuck | (accept & (S.phase == CERTIFY))).nonzero().squeeze(-1), BUNDLE)
+        self._leave_search(S, (stuck | (accept & (S.phase == CERTIFY))).nonzero().squeeze(-1))
         bundling = S.phase >= BUNDLE
         for phase, act in ((BUNDLE, self._bundle), (RESTORE, self._restore), (CERTIFY, self._certify)):
             rows = (alive & (S.phase == phase) & (S.status == RUNNING)).nonzero().squeeze(-1)
             for portion in portions(rows, self._portion(S)):
                 act(S, portion)
         self._search_again(S, (alive & bundling & (S.phase == SEARCH) & (S.status == RUNNING)).nonzero().squeeze(-1))
+
+    def _leave_search(self, S: Rows, rows: Tensor) -> None:
+        """Rows that quasi-Newton directions do not serve, or that CERTIFY has moved, go on to bundle steps."""
+        if self.settings.bundles:
+            self._enter(S, rows, BUNDLE)
+            return
+        violated = self.user_violation(S.values[rows]) > self.settings.feasibility
+        self._enter(S, rows[violated], RESTORE)
+        self._enter(S, rows[~violated], CERTIFY)
 
     def _set_scales(self, S: Rows, ev: Evaluation, alive: Tensor) -> None:
         if self.settings.test == "published":  # its tolerance refers to the functions as they are
@@ -131,14 +142,15 @@ class BfgsSqp(BundlePhases):
             size = norm(ev.gradients).double()
             S.scale = torch.where(unset & (size > 0), 1 / size.clamp(min=1e-300), S.scale)
 
-    def _judge(self, S: Rows, trial: Tensor, ev: Evaluation, alive: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+    def _judge(
+        self, S: Rows, trial: Tensor, moved: Tensor, ev: Evaluation, alive: Tensor, start: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Which trial points are accepted, which directions are given up; moves t for the others."""
         scales = S.scales
         old, new = S.values * scales, ev.values * scales
         v_old, v_new = violation(old[:, 1:], self.equality), violation(new[:, 1:], self.equality)
         change = S.mu * (new[:, 0] - old[:, 0]) + v_new - v_old
         # The linear model at the actual displacement: with bounds it is not t times the one at d.
-        moved = trial - S.x
         linear = dot(S.gradients, moved.unsqueeze(1)).double() * scales
         promised = S.mu * linear[:, 0] + violation(old[:, 1:] + linear[:, 1:], self.equality) - v_old
         bundling = (S.phase == BUNDLE) | (S.phase == CERTIFY)
@@ -177,20 +189,18 @@ class BfgsSqp(BundlePhases):
         accept = alive & ev.finite & (start | restored | (searching & verdict.accept) | good)
         return accept, searching & verdict.failed
 
-    def _move(self, S: Rows, rows: Tensor, trial: Tensor, ev: Evaluation, place: Tensor) -> None:
+    def _move(self, S: Rows, rows: Tensor, trial: Tensor, moved: Tensor, ev: Evaluation, place: Tensor) -> None:
         """Accept the trial points of ``rows`` and update H with the new pair."""
         weights = torch.cat([S.mu[rows].unsqueeze(-1), S.multipliers[rows]], -1) * S.scales[rows]
-        x, new_x = select(S.x, rows), select(trial, rows)
-        new_gradients = select(ev.gradients, rows)
+        new_gradients, s = select(ev.gradients, rows), select(moved, rows)
         old = S.phase[rows] != START
-        s = new_x - x
         y = weighted(weights, new_gradients - select(S.gradients, rows))
         if self.bounds.present:
             y = torch.where(s != 0, y, torch.zeros_like(y))
         pairs = rows if bool(old.all()) else rows[old]
         if pairs.numel():
             S.hessian.update(pairs, select(s, old), select(y, old))
-        _put(S, "x", rows, new_x)
+        _put(S, "x", rows, select(trial, rows))
         _put(S, "gradients", rows, new_gradients)
         S.values[rows] = ev.values[rows]
         S.cuts.move_home(rows, place[rows], S.evaluations[rows])

@@ -114,7 +114,8 @@ def minimize(
     oracle.prepare(x0[:first], everyone[:first], box)
     if memory is None:
         memory = LONG_MEMORY if x0.dtype == torch.float64 and n <= LONG_MEMORY_UP_TO else SHORT
-    settings = _settings(n, oracle.p, tol, feasibility, hessian, memory, mu0, test)
+    single = x0.dtype != torch.float64
+    settings = _settings(n, oracle.p, single, tol, feasibility, hessian, memory, mu0, test)
     solver = BfgsSqp(oracle, box, settings)
     log = Log(keep_state=keep_state, trajectory=trajectory)
     limits = Limits(max_iterations, spending, slots or b)
@@ -131,13 +132,14 @@ def minimize(
 
 
 def _settings(
-    n: int, p: int, tol: float, feasibility: float, hessian: str, memory: int, mu0: float, test: str
+    n: int, p: int, single: bool, tol: float, feasibility: float, hessian: str, memory: int, mu0: float, test: str
 ) -> Settings:
     if hessian == "auto":
         hessian = "bfgs" if n <= FULL_BFGS_UP_TO else "lbfgs"
     # To show that a kink with n faces is a minimum takes n + 1 cuts that carry weight; the store holds twice
     # as many, so that none of them is lost while others are tried. Where n is too large for that the
-    # bundle is a fallback that must be cheap in time, and beyond n = 20,000 in memory too.
+    # bundle is a fallback that must be cheap in time, and beyond n = 20,000 in memory too. In single precision its
+    # few cuts are not known well enough to be worth a step: on networks it took three times the time for nothing.
     certifiable = n <= CERTIFIABLE_UP_TO
     if certifiable:
         cuts, columns = 2 * n + 40, max(n + 20, 40)
@@ -146,7 +148,7 @@ def _settings(
     columns = min(columns if p == 0 else 2 * columns, cuts * (1 + p))
     return Settings(
         tol=tol, feasibility=feasibility, hessian=hessian, memory=memory, cuts=cuts, columns=columns, mu0=mu0,
-        test=test, window=10, certifiable=certifiable,
+        test=test, window=10, certifiable=certifiable, bundles=certifiable or not single,
     )  # fmt: skip
 
 

@@ -47,6 +47,8 @@ class Settings:
     window: int
     certifiable: bool
     """Whether the store can hold all the cuts that the proof of a vertex needs."""
+    bundles: bool
+    """Whether bundle steps are worth their time."""
 
 
 class StoppingTest:
