@@ -65,6 +65,8 @@ def test_passes_are_counted_for_the_samples_they_serve() -> None:
     assert counted.passes.forward[:4].tolist() == [1, 2, 3, 0]
     assert counted.passes.backward[:4].tolist() == [0, 1, 1, 0]
     assert counted.passes.total.sum() == 8
+    counted.value_and_gradient(x[:3], torch.tensor([1, 3, 3]), lambda f: f[:, 0])
+    assert counted.passes.backward[:4].tolist() == [0, 2, 1, 2]
     at = x[1:3].clone().requires_grad_(True)
     (expected,) = torch.autograd.grad((net(at)[:, 0] - net(at)[:, 1]).sum(), at)
     torch.testing.assert_close(gradient, expected)
