@@ -74,7 +74,7 @@ def test_a_metric_that_is_not_per_sample_is_named() -> None:
 
 
 def test_no_projection_is_said_so() -> None:
-    with pytest.raises(NotImplementedError, match="l3: no exact projection"):
+    with pytest.raises(ValueError, match="l3: no exact projection"):
         lp(3).project(torch.zeros(1, 2), torch.zeros(1, 2), torch.ones(1), (0, 1))
 
 

@@ -53,7 +53,7 @@ class Lp(Metric):
     def project(self, point: Tensor, reference: Tensor, radius: Tensor, bounds: tuple[float, float]) -> Tensor:
         """The nearest point in the l2 sense within ``radius`` (b,) of the reference and within ``bounds``, exactly."""
         if not self.projects:
-            raise NotImplementedError(f"metric {self.name}: no exact projection; there is one for l1, l2 and linf")
+            raise ValueError(f"metric {self.name}: no exact projection; there is one for l1, l2 and linf")
         shape = point.shape
         lower, upper = (torch.as_tensor(side, dtype=point.dtype, device=point.device) for side in bounds)
         found = _PROJECTIONS[self.p](point.flatten(1), reference.flatten(1), radius.to(point.dtype), lower, upper)

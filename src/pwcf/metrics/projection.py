@@ -16,7 +16,7 @@ from torch import Tensor
 def project_linf(point: Tensor, centre: Tensor, radius: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
     """All (b, n); radius (b,). Ball and box are one box."""
     r = radius.unsqueeze(-1)
-    return torch.minimum(torch.maximum(point, torch.maximum(centre - r, lower)), torch.minimum(centre + r, upper))
+    return torch.clamp(point, torch.maximum(centre - r, lower), torch.minimum(centre + r, upper))
 
 
 def project_l2(point: Tensor, centre: Tensor, radius: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
@@ -37,7 +37,7 @@ def project_l2(point: Tensor, centre: Tensor, radius: Tensor, lower: Tensor, upp
     speed = growing.gather(1, piece)
     s = (left / speed.clamp(min=torch.finfo(size.dtype).tiny)).sqrt().clamp(max=1)
     fits = torch.minimum(size, room).square().sum(1, keepdim=True) <= radius.square().unsqueeze(-1)
-    return _clip(torch.where(fits, point, centre + s * (point - centre)), lower, upper)
+    return torch.clamp(torch.where(fits, point, centre + s * (point - centre)), lower, upper)
 
 
 def project_l1(point: Tensor, centre: Tensor, radius: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ def project_l1(point: Tensor, centre: Tensor, radius: Tensor, lower: Tensor, upp
     lam = (lams.gather(1, piece) - more).clamp(min=0)
     fits = torch.minimum(size, room).sum(1, keepdim=True) <= radius.unsqueeze(-1)
     move = torch.minimum((size - lam).clamp(min=0), room)
-    return _clip(torch.where(fits, point, centre + (point - centre).sign() * move), lower, upper)
+    return torch.clamp(torch.where(fits, point, centre + (point - centre).sign() * move), lower, upper)
 
 
 def _size_and_room(point: Tensor, centre: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
@@ -65,7 +65,3 @@ def _size_and_room(point: Tensor, centre: Tensor, lower: Tensor, upper: Tensor) 
     move = point - centre
     room = torch.where(move > 0, upper - centre, centre - lower).expand_as(move)
     return move.abs(), room
-
-
-def _clip(z: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    return torch.minimum(torch.maximum(z, lower), upper)

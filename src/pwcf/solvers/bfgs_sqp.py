@@ -126,13 +126,11 @@ class BfgsSqp(BundlePhases):
         self._search_again(S, (alive & bundling & (S.phase == SEARCH) & (S.status == RUNNING)).nonzero().squeeze(-1))
 
     def _leave_search(self, S: Rows, rows: Tensor) -> None:
-        """Rows that quasi-Newton directions do not serve, or that CERTIFY has moved, go on to bundle steps."""
+        """Rows that quasi-Newton directions do not serve, or that CERTIFY has moved, go on to bundle steps, if any."""
         if self.settings.bundles:
             self._enter(S, rows, BUNDLE)
-            return
-        violated = self.user_violation(S.values[rows]) > self.settings.feasibility
-        self._enter(S, rows[violated], RESTORE)
-        self._enter(S, rows[~violated], CERTIFY)
+        else:
+            self._conclude(S, rows)
 
     def _set_scales(self, S: Rows, ev: Evaluation, alive: Tensor) -> None:
         if self.settings.test == "published":  # its tolerance refers to the functions as they are

@@ -62,7 +62,7 @@ class Cuts:
         first = latest.amax(1) < 0
         stamp = latest.scatter(1, self.home[rows].unsqueeze(1), torch.iinfo(torch.int64).max)
         place = torch.where(first, torch.zeros_like(clock), stamp.argmin(1))
-        ahead, sketch = bmm(gradients, torch.stack([step, _direction_of(step)], -1)).double().unbind(-1)
+        ahead, sketch = bmm(gradients, torch.stack([step, _probe(step)], -1)).double().unbind(-1)
         offsets = values - ahead
         places = torch.arange(stamp.shape[1], device=rows.device)
         old, home = self.stamp[rows], (places == self.home[rows].unsqueeze(1)).unsqueeze(-1)
@@ -275,7 +275,7 @@ def _groups(owner: Tensor, p: int) -> Tensor:
     return (owner.unsqueeze(1) == numbers[:, None]).double()
 
 
-def _direction_of(like: Tensor) -> Tensor:
+def _probe(like: Tensor) -> Tensor:
     """A fixed vector with no structure, for every row of ``like`` (r, n)."""
     numbers = torch.arange(like.shape[1], dtype=torch.float64, device=like.device)
     return torch.cos(numbers**2).to(like.dtype).expand_as(like)

@@ -99,10 +99,13 @@ class BundlePhases(StoppingTest):
         # What H sees as the end may be H's fault: go on in the plain metric before believing it.
         S.plain[rows] |= ending
         self._enter(S, rows[ending & ~plain], BUNDLE)
-        ending &= plain
-        violated = self.user_violation(values) > s.feasibility
-        self._enter(S, rows[ending & violated], RESTORE)
-        self._enter(S, rows[ending & ~violated], CERTIFY)
+        self._conclude(S, rows[ending & plain])
+
+    def _conclude(self, S: Rows, rows: Tensor) -> None:
+        """Nothing is left to gain: what is violated is put right, the rest certified."""
+        violated = self.user_violation(S.values[rows]) > self.settings.feasibility
+        self._enter(S, rows[violated], RESTORE)
+        self._enter(S, rows[~violated], CERTIFY)
 
     def _restore(self, S: Rows, rows: Tensor) -> None:
         """The shortest step that satisfies all cuts of the constraints, with half the tolerance to spare.

@@ -48,7 +48,7 @@ class Settings:
     certifiable: bool
     """Whether the store can hold all the cuts that the proof of a vertex needs."""
     bundles: bool
-    """Whether bundle steps are worth their time."""
+    """Whether bundle steps follow SEARCH. Without, they are the last resort of a restoration that fails."""
 
 
 class StoppingTest:

@@ -54,7 +54,7 @@ class Iterate(NamedTuple):
         return (self.g * self.x).sum(-1) - self.c - SURPLUS * self.c.abs() - margin
 
     def inside(self, z: Tensor) -> Tensor:
-        return torch.minimum(torch.maximum(z, self.lower), self.upper)
+        return torch.clamp(z, self.lower, self.upper)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def linf_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Te
     t = torch.where(at.wrong, (1 - step) * radius, outwards)
     t = torch.minimum(t, (1 - step / 2) * at.best).unsqueeze(-1)
     lower, upper = torch.maximum(at.centre - t, at.lower), torch.minimum(at.centre + t, at.upper)
-    point = torch.minimum(torch.maximum(at.x + pace.momentum * at.ahead, lower), upper)
+    point = torch.clamp(at.x + pace.momentum * at.ahead, lower, upper)
     level = at.level(pace.margin_at(share) * _norm(at.g, 1) * t.squeeze(-1))
     return onto_cut_and_box(point, at.g, level, lower, upper), memory
 

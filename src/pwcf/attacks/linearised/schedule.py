@@ -58,7 +58,7 @@ def _l1(targets: int, start: Start, smooth: int, sparse: int, pace: Pace = L1) -
 # Where the model is linear around the answer the nearest point is a vertex, and three steps find it exactly.
 _VERTEX = Stage(2, "best", (Leg(l1_vertex_rule, L1, 3),), fixed=True)
 
-# Measured schedules of 95 and 980 steps an image; others are scaled from the nearest one below.
+# Measured schedules of about 95 and 980 steps an image; others are one of these, scaled.
 SHORT = {"linf": (_linf(3, "image", 31),), "l2": (_l2(3, "image", 31),), "l1": (_l1(3, "image", 12, 17), _VERTEX)}
 LONG = {
     "linf": (

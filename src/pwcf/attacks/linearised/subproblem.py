@@ -12,8 +12,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from pwcf.metrics import Lp
-
 # Newton's method on a convex piecewise linear function: every step passes at least one breakpoint, in practice many.
 NEWTON = 12
 # Bisections of lam: the cut is met to 2^-30 of its own scale.
@@ -35,7 +33,7 @@ def onto_cut_and_box(point: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: 
             break
         # From lam = 0 entries only come to rest at a bound: the function is convex and Newton never overshoots.
         lam = lam + torch.where(going, excess / slope.clamp(min=torch.finfo(h.dtype).tiny), torch.zeros_like(h))
-        z = _clip(point - lam.unsqueeze(-1) * g, lower, upper)
+        z = torch.clamp(point - lam.unsqueeze(-1) * g, lower, upper)
     return z
 
 
@@ -70,7 +68,7 @@ def nearest_l1(centre: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: Tenso
     move = torch.minimum(left / size.clamp(min=torch.finfo(h.dtype).tiny), room.gather(-1, order))
     move = torch.where(size > 0, move, torch.zeros_like(move))
     moves = torch.zeros_like(move).scatter(-1, order, move)
-    return _clip(centre - g.sign() * moves, lower, upper)
+    return torch.clamp(centre - g.sign() * moves, lower, upper)
 
 
 def sparse_on_cut(
@@ -84,7 +82,7 @@ def sparse_on_cut(
 
     def at(lam: Tensor) -> Tensor:
         move = point - centre - lam.unsqueeze(-1) * g
-        return _clip(centre + move.sign() * (move.abs() - level).clamp(min=0), lower, upper)
+        return torch.clamp(centre + move.sign() * (move.abs() - level).clamp(min=0), lower, upper)
 
     return _bisected(at, g, h, upper - lower)
 
@@ -102,13 +100,3 @@ def _bisected(at: Callable[[Tensor], Tensor], g: Tensor, h: Tensor, span: Tensor
         late = (g * at(middle)).sum(-1) > h
         low, high = torch.where(late, middle, low), torch.where(late, high, middle)
     return torch.where(met.unsqueeze(-1), first, at(high))
-
-
-def linear_distance(c: Tensor, g: Tensor, metric: Lp) -> Tensor:
-    """(r,) how far the cut is from x if the box is left out: c / |g|_q with the dual norm q."""
-    size: Tensor = torch.linalg.vector_norm(g, ord=metric.dual, dim=-1)
-    return c.clamp(min=0) / size.clamp(min=torch.finfo(c.dtype).tiny)
-
-
-def _clip(z: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    return torch.minimum(torch.maximum(z, lower), upper)
