@@ -93,10 +93,14 @@ class Classifier:
 
 
 class Counted:
-    """A classifier whose calls are counted for the samples they serve."""
+    """A classifier whose calls are counted for the samples they serve, in batches that fit the memory.
 
-    def __init__(self, classifier: Classifier, samples: int) -> None:
-        self.classifier, self.passes = classifier, Passes.none(samples)
+    ``batch`` is how many rows share a call. A call that runs out of memory is repeated with half as many, and so are
+    all that follow.
+    """
+
+    def __init__(self, classifier: Classifier, samples: int, batch: int = 256) -> None:
+        self.classifier, self.passes, self.batch = classifier, Passes.none(samples), batch
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -104,21 +108,55 @@ class Counted:
 
     def logits(self, x: Tensor, samples: Tensor) -> Tensor:
         """(b, classes) without gradients; ``samples`` (b,) tells whose rows these are."""
+
+        def call(rows: slice) -> tuple[Tensor]:
+            with torch.no_grad():
+                return (self.classifier(x[rows]),)
+
         self.passes.add(samples, forward=1)
-        with torch.no_grad():
-            return self.classifier(x)
+        return self._in_batches(call, x.shape[0])[0]
 
     def value_and_gradient(
-        self, x: Tensor, samples: Tensor, function: Callable[[Tensor], Tensor]
+        self, x: Tensor, samples: Tensor, function: Callable[[Tensor, slice], Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """logits (b, classes), function(logits) (b,) and its gradient in x (b, ...): one pass each way."""
+        """logits (b, classes), function(logits, rows) (b,) and its gradient in x (b, ...): one pass each way.
+
+        The function is called for some rows at a time; ``rows`` is the slice of x they are.
+        """
+
+        def call(rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+            with torch.enable_grad():
+                leaf = x[rows].detach().requires_grad_(True)
+                logits = self.classifier(leaf)
+                value = function(logits, rows)
+                gradient = None
+                if value.requires_grad:
+                    (gradient,) = torch.autograd.grad(value.sum(), leaf, allow_unused=True)
+            return logits.detach(), value.detach(), torch.zeros_like(leaf) if gradient is None else gradient
+
         self.passes.add(samples, forward=1, backward=1)
-        with torch.enable_grad():
-            leaf = x.detach().requires_grad_(True)
-            logits = self.classifier(leaf)
-            value = function(logits)
-            (gradient,) = torch.autograd.grad(value.sum(), leaf, allow_unused=True)
-        return logits.detach(), value.detach(), torch.zeros_like(x) if gradient is None else gradient
+        logits, value, gradient = self._in_batches(call, x.shape[0])
+        return logits, value, gradient.detach()
+
+    def _in_batches(self, call: Callable[[slice], tuple[Tensor, ...]], rows: int) -> list[Tensor]:
+        parts: list[tuple[Tensor, ...]] = []
+        start = 0
+        while start < max(rows, 1):  # no rows are one empty batch: its shape is still known
+            some = slice(start, start + self.batch)
+            try:
+                parts.append(call(some))
+            except RuntimeError as error:
+                if self.batch == 1 or not _out_of_memory(error):
+                    raise
+                self.batch //= 2
+            else:
+                start = some.stop
+        return [torch.cat(part) if len(parts) > 1 else part[0] for part in zip(*parts, strict=True)]
+
+
+def _out_of_memory(error: RuntimeError) -> bool:
+    """CUDA has a class for it; on the CPU and elsewhere only the message tells."""
+    return isinstance(error, torch.OutOfMemoryError) or "memory" in str(error).lower()
 
 
 def _checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
