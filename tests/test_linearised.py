@@ -7,10 +7,12 @@ import torch
 from torch import Tensor
 
 from pwcf import MinRadius
-from pwcf.attacks.linearised.schedule import BISECTIONS, LOOK, stages
+from pwcf.attacks import Task
+from pwcf.attacks.linearised.schedule import LOOK, stages
 from pwcf.attacks.linearised.search import Search
-from pwcf.metrics import Lp
+from pwcf.metrics import Lp, as_metric
 from pwcf.models import Classifier, Counted
+from pwcf.problems import Problem
 from pwcf.verify import recheck
 
 ROWS, N, CLASSES = 12, 30, 5
@@ -27,6 +29,12 @@ def _linear(seed: int = 0) -> tuple[Classifier, Tensor, Tensor, Tensor, Tensor]:
     return classifier, images, classifier(images).argmax(1), W, b
 
 
+def _points(model: Counted, problem: Problem, images: Tensor, labels: Tensor, budget: int) -> Tensor:
+    lower, upper = torch.zeros_like(images), torch.ones_like(images)
+    everyone = torch.arange(len(images))
+    return Search(Task(model, problem, images, labels, everyone, lower, upper, None, budget, 0)).run()
+
+
 def _exact(metric: Lp, images: Tensor, labels: Tensor, W: Tensor, b: Tensor) -> Tensor:
     """The least distance to one of the half-spaces, by the dual norm, in float64."""
     logits = images.double() @ W.double().T + b.double()
@@ -40,8 +48,8 @@ def _exact(metric: Lp, images: Tensor, labels: Tensor, W: Tensor, b: Tensor) -> 
 def test_radii_of_linear_classifiers_are_exact(norm: str, budget: int) -> None:
     classifier, images, labels, W, b = _linear()
     problem, model = MinRadius(norm), Counted(classifier, ROWS)
-    points = Search(model, problem, images, labels, torch.arange(ROWS), 0, 64).run(budget)
-    assert (model.passes.total <= budget - BISECTIONS).all()
+    points = _points(model, problem, images, labels, budget)
+    assert (model.passes.total <= budget).all()
     checked = recheck(model, problem, images, labels, points)
     assert checked.adversarial.all()
     assert isinstance(problem.metric, Lp)
@@ -58,7 +66,7 @@ def test_a_sample_has_the_same_answer_in_any_company(norm: str) -> None:
 
     def radii(rows: Tensor) -> Tensor:
         model = Counted(classifier, len(rows))
-        points = Search(model, problem, images[rows], labels[rows], torch.arange(len(rows)), 0, 64).run(600)
+        points = _points(model, problem, images[rows], labels[rows], 600)
         return recheck(model, problem, images[rows], labels[rows], points).distance
 
     together = radii(torch.arange(ROWS))
@@ -72,7 +80,7 @@ def test_targeted_points_have_the_wanted_class(norm: str) -> None:
     classifier, images, labels, _, _ = _linear(2)
     wanted = (labels + 1) % CLASSES
     problem, model = MinRadius(norm, targeted=True), Counted(classifier, ROWS)
-    points = Search(model, problem, images, wanted, torch.arange(ROWS), 0, 64).run(200)
+    points = _points(model, problem, images, wanted, 200)
     assert recheck(model, problem, images, wanted, points).adversarial.all()
     assert torch.equal(classifier(points).argmax(1), wanted)
 
@@ -81,16 +89,16 @@ def test_where_nothing_is_found_the_image_comes_back() -> None:
     classifier = Classifier(lambda x: torch.stack([1 + 0 * x[:, 0], 0.1 * x[:, 0]], 1))
     images = torch.rand(3, N, generator=torch.Generator().manual_seed(0))
     model = Counted(classifier, 3)
-    search = Search(model, MinRadius("l2"), images, torch.zeros(3, dtype=torch.int64), torch.arange(3), 0, 64)
-    assert torch.equal(search.run(600), images)
+    points = _points(model, MinRadius("l2"), images, torch.zeros(3, dtype=torch.int64), 600)
+    assert torch.equal(points, images)
 
 
 @NORMS
 @pytest.mark.parametrize("budget", [50, 100, 200, 500, 1000, 2000, 4000])
 @pytest.mark.parametrize("classes", [2, 10, 1000])
 def test_no_schedule_exceeds_its_budget(norm: str, budget: int, classes: int) -> None:
-    plan = stages(norm, budget, classes)
-    spent = 2 * sum(stage.steps for stage in plan) + BISECTIONS + LOOK
+    plan = stages(as_metric(norm), budget, classes)
+    spent = 2 * sum(stage.steps for stage in plan) + LOOK
     assert spent <= budget
     assert spent >= 0.85 * budget - 10
     assert all(stage.targets < classes for stage in plan)

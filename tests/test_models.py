@@ -61,11 +61,11 @@ def test_passes_are_counted_for_the_samples_they_serve() -> None:
     x, _ = _data(net)
     counted = Counted(Classifier(net), len(x))
     counted.logits(x[:4], torch.tensor([0, 1, 2, 2]))
-    logits, value, gradient = counted.value_and_gradient(x[1:3], torch.tensor([1, 2]), lambda f: f[:, 0] - f[:, 1])
+    logits, value, gradient = counted.value_and_gradient(x[1:3], torch.tensor([1, 2]), lambda f, _: f[:, 0] - f[:, 1])
     assert counted.passes.forward[:4].tolist() == [1, 2, 3, 0]
     assert counted.passes.backward[:4].tolist() == [0, 1, 1, 0]
     assert counted.passes.total.sum() == 8
-    counted.value_and_gradient(x[:3], torch.tensor([1, 3, 3]), lambda f: f[:, 0])
+    counted.value_and_gradient(x[:3], torch.tensor([1, 3, 3]), lambda f, _: f[:, 0])
     assert counted.passes.backward[:4].tolist() == [0, 2, 1, 2]
     at = x[1:3].clone().requires_grad_(True)
     (expected,) = torch.autograd.grad((net(at)[:, 0] - net(at)[:, 1]).sum(), at)
@@ -79,7 +79,7 @@ def test_gradients_come_under_no_grad_too() -> None:
     net = _net()
     x, _ = _data(net)
     with torch.no_grad():
-        _, _, gradient = Counted(Classifier(net), 12).value_and_gradient(x, torch.arange(12), lambda f: f[:, 0])
+        _, _, gradient = Counted(Classifier(net), 12).value_and_gradient(x, torch.arange(12), lambda f, _: f[:, 0])
     assert gradient.abs().sum() > 0
 
 

@@ -1,6 +1,7 @@
 """pwcf: how robust is a classifier really? Penalty-SQP with constraint folding, batched in PyTorch."""
 
-from pwcf import losses, metrics, testproblems
+from pwcf import attacks, losses, metrics, testproblems
+from pwcf.evaluation import Run, evaluate
 from pwcf.models import Classifier
 from pwcf.problems import Constraint, MaxLoss, MinRadius, eq, ineq
 from pwcf.solvers import (
@@ -22,11 +23,14 @@ __all__ = [
     "MaxLoss",
     "MinRadius",
     "Restarts",
+    "Run",
     "Solution",
     "SolverState",
     "Status",
     "Trajectory",
+    "attacks",
     "eq",
+    "evaluate",
     "ineq",
     "losses",
     "metrics",

@@ -138,6 +138,14 @@ class Counted:
         logits, value, gradient = self._in_batches(call, x.shape[0])
         return logits, value, gradient.detach()
 
+    def differentiable(self, x: Tensor, samples: Tensor) -> Tensor:
+        """(b, classes) with the graph of x, in one call. A backward pass is counted when it happens."""
+        logits = self.classifier(x)
+        self.passes.add(samples, forward=1)
+        if logits.requires_grad:
+            logits.register_hook(lambda _: self.passes.add(samples, backward=1))  # type: ignore[no-untyped-call]
+        return logits
+
     def _in_batches(self, call: Callable[[slice], tuple[Tensor, ...]], rows: int) -> list[Tensor]:
         parts: list[tuple[Tensor, ...]] = []
         start = 0

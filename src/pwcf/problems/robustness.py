@@ -38,7 +38,7 @@ class MinRadius:
     def __str__(self) -> str:
         return f"min-radius, {self.metric.name}" + (", targeted" if self.targeted else "")
 
-    def allows(self, distance: Tensor) -> Tensor:
+    def allows(self, distance: Tensor, eps: Tensor | None = None) -> Tensor:
         """(b,) whether an answer may lie at this distance: anywhere."""
         return torch.isfinite(distance)
 
@@ -89,9 +89,10 @@ class MaxLoss:
             raise ValueError(f"eps: expected a number or {n} values, one per sample, found {eps.shape[0]}")
         return eps.expand(n).cpu()
 
-    def allows(self, distance: Tensor) -> Tensor:
-        """(b,) whether an answer may lie at this distance (float64, all samples)."""
-        return distance <= self.radii(distance.shape[0]).to(distance.device) * (1 + EPS_SLACK)
+    def allows(self, distance: Tensor, eps: Tensor | None = None) -> Tensor:
+        """(b,) whether an answer may lie at this distance (float64): of all samples, or of some with these ``eps``."""
+        eps = self.radii(distance.shape[0]) if eps is None else eps
+        return distance <= eps.to(distance.device) * (1 + EPS_SLACK)
 
 
 Problem = MinRadius | MaxLoss

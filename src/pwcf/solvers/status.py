@@ -15,6 +15,9 @@ class Status(Enum):
     BUDGET = "budget"
     UNBOUNDED = "unbounded"
     NONFINITE = "nonfinite"
+    FOUND = "found"
+    NOT_FOUND = "not-found"
+    ALREADY_MISCLASSIFIED = "already-misclassified"
 
     @property
     def sentence(self) -> str:
@@ -24,7 +27,7 @@ class Status(Enum):
     @property
     def ok(self) -> bool:
         """True only for a row whose evidence supports its answer."""
-        return self is Status.CONVERGED
+        return self in (Status.CONVERGED, Status.FOUND, Status.ALREADY_MISCLASSIFIED)
 
 
 _SENTENCES = {
@@ -46,6 +49,12 @@ _SENTENCES = {
     Status.NONFINITE: (
         "The functions gave NaN or inf at the start (or gradients that are not finite); start where they are defined."
     ),
+    Status.FOUND: "A misclassified point within eps, verified: the question is answered.",
+    Status.NOT_FOUND: (
+        "No misclassified point was found, which does not prove that there is none. "
+        "Raise the budget, add attacks, or look at the warnings."
+    ),
+    Status.ALREADY_MISCLASSIFIED: "The model is wrong on the sample as it is: radius 0, nothing to be found.",
 }
 
 

@@ -27,8 +27,19 @@ class Checked(NamedTuple):
     """(n, classes) of the fresh pass"""
 
 
-def recheck(model: Counted, problem: Problem, images: Tensor, labels: Tensor, points: Tensor) -> Checked:
-    """One forward pass per sample, counted."""
+def recheck(
+    model: Counted,
+    problem: Problem,
+    images: Tensor,
+    labels: Tensor,
+    points: Tensor,
+    samples: Tensor | None = None,
+    eps: Tensor | None = None,
+) -> Checked:
+    """One forward pass per sample, counted under ``samples`` (n,), by default 0 to n - 1.
+
+    ``eps`` (n,): that of these samples, where the question has more of them than are checked here.
+    """
     if points.shape != images.shape or points.dtype != images.dtype:
         raise ValueError(
             f"points: expected shape {tuple(images.shape)} and {images.dtype} like the images, "
@@ -36,10 +47,10 @@ def recheck(model: Counted, problem: Problem, images: Tensor, labels: Tensor, po
         )
     lower, upper = model.bounds
     inside = ((points >= lower) & (points <= upper)).flatten(1).all(1)
-    logits = model.logits(points, torch.arange(images.shape[0]))
+    logits = model.logits(points, torch.arange(images.shape[0]) if samples is None else samples)
     wrong = is_wrong(logits, labels, problem.targeted) & torch.isfinite(logits).all(1)
     distance = measured(problem.metric, images, points)
-    return Checked(inside & wrong & problem.allows(distance), distance, logits)
+    return Checked(inside & wrong & problem.allows(distance, eps), distance, logits)
 
 
 def measured(metric: Metric, images: Tensor, points: Tensor) -> Tensor:

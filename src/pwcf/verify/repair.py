@@ -7,8 +7,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from pwcf.metrics import Metric
+from pwcf.verify.recheck import measured
+
 # Halvings towards the image: 2^-8 of the distance is left, where the next float32 would hardly differ.
 HALVINGS = 8
+# Halvings of the way to a point beyond eps: as exact as float32.
+TOWARDS = 24
 # Values of an 8-bit image between the bounds.
 LEVELS = 255
 
@@ -31,6 +36,22 @@ def to_boundary(
         best = torch.where(hit.view(shape), trial, best)
         high, low = torch.where(hit, middle, high), torch.where(hit, low, middle)
     return best
+
+
+def within(metric: Metric, images: Tensor, points: Tensor, eps: Tensor, box: tuple[Tensor, Tensor]) -> Tensor:
+    """Points drawn towards their images (within the box) until they are within eps (n,); those that are stay."""
+    shape = (-1, *(1 for _ in images.shape[1:]))
+    outside = measured(metric, images, points) > eps
+    if not bool(outside.any()):
+        return points
+    low, high = torch.zeros_like(eps), torch.ones_like(eps)
+    for _ in range(TOWARDS):
+        middle = 0.5 * (low + high)
+        trial = images + middle.view(shape).to(images.dtype) * (points - images)
+        far = measured(metric, images, trial) > eps
+        low, high = torch.where(far, low, middle), torch.where(far, middle, high)
+    drawn = torch.clamp(images + low.view(shape).to(images.dtype) * (points - images), *box)
+    return torch.where(outside.view(shape), drawn, points)
 
 
 def to_grid(images: Tensor, points: Tensor, bounds: tuple[float, float]) -> Tensor:

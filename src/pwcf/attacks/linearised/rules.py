@@ -15,7 +15,13 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from pwcf.attacks.linearised.subproblem import least_linf_radius, nearest_l1, onto_cut_and_box, sparse_on_cut
+from pwcf.attacks.linearised.subproblem import (
+    least_linf_radius,
+    nearest_l1,
+    nearest_lp,
+    onto_cut_and_box,
+    sparse_on_cut,
+)
 
 # The cut asks for this share of |c| more than the linear model does: the model errs by about that much.
 SURPLUS = 0.05
@@ -40,9 +46,14 @@ class Iterate(NamedTuple):
     """(r, n) gradient of c"""
     wrong: Tensor
     """(r,) whether x is misclassified"""
+    radius: Tensor
+    """(r,) distance of x in the metric asked for"""
+    slope: Tensor | None
+    """(r, n) gradient of the distance, where the rule needs it"""
     best: Tensor
     """(r,) the smallest radius of a misclassified point of this stage, inf if there is none"""
     lower: Tensor
+    """(r, n) the box"""
     upper: Tensor
 
     @property
@@ -86,6 +97,40 @@ def l2_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tens
     point = (1 - pull) * at.inside(at.x + pace.momentum * at.ahead) + pull * at.centre
     radius = _norm(at.x - at.centre, 2)
     level = at.level(pace.margin_at(share) * _norm(at.g, 2) * radius)
+    return onto_cut_and_box(point, at.g, level, at.lower, at.upper), memory
+
+
+@dataclass(frozen=True)
+class LpRule:
+    """For 1 < p < inf: pull the point towards the nearest one on the cut in the l_p sense, then project onto cut and box.
+
+    For p = 2 this is ``l2_rule``: the image and its projection onto the cut differ by a multiple of g.
+    """
+
+    p: float
+
+    def __call__(self, at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
+        pull, dual = pace.at(share), self.p / (self.p - 1)
+        level = at.level(pace.margin_at(share) * _norm(at.g, dual) * at.radius)
+        nearest = nearest_lp(self.p, at.centre, at.g, level, at.lower, at.upper)
+        point = (1 - pull) * at.inside(at.x + pace.momentum * at.ahead) + pull * nearest
+        return onto_cut_and_box(point, at.g, level, at.lower, at.upper), memory
+
+
+def slope_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """For a distance that offers nothing but its gradient.
+
+    Polyak's step towards distance 0, a part of it, takes the place of the pull; then the projection onto cut and box.
+    For l2 both are the same: d / |grad d|^2 grad d = x - centre.
+    """
+    assert at.slope is not None
+    square = at.slope.square().sum(-1)
+    length = pace.at(share) * at.radius / square.clamp(min=torch.finfo(square.dtype).tiny)
+    # A distance that is flat at x gives no direction; a step longer than the way to the image is no step towards it.
+    away = _norm(at.x - at.centre, 2)
+    length = torch.minimum(length, pace.at(share) * away / square.sqrt().clamp(min=torch.finfo(square.dtype).tiny))
+    point = at.inside(at.x + pace.momentum * at.ahead - length.unsqueeze(-1) * at.slope)
+    level = at.level(pace.margin_at(share) * _norm(at.g, 2) * away)
     return onto_cut_and_box(point, at.g, level, at.lower, at.upper), memory
 
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pwcf.attacks.linearised.rules import Pace, Rule, l1_rule, l1_vertex_rule, l2_rule, linf_rule
+from pwcf.attacks.linearised.rules import (
+    LpRule,
+    Pace,
+    Rule,
+    l1_rule,
+    l1_vertex_rule,
+    l2_rule,
+    linf_rule,
+    slope_rule,
+)
+from pwcf.metrics import Lp, Metric
 
 Start = Literal["image", "noise", "best"]
-# Forward passes kept for the last bisection towards the image, and for the first look at the logits.
-BISECTIONS, LOOK = 8, 1
+# The forward pass of the first look at the logits.
+LOOK = 1
 
 L2, L2_POLISH = Pace(0.2, 0.03, 0.9, 0.03), Pace(0.05, 0.01, 0.95, 0.01)
 LINF, LINF_POLISH = Pace(0.3, 0.01, 0.8, 0.03), Pace(0.03, 0.003, 0.8, 0.01)
@@ -41,45 +52,63 @@ class Stage:
         return self.targets * sum(leg.steps for leg in self.legs)
 
 
-def _linf(targets: int, start: Start, steps: int, pace: Pace = LINF) -> Stage:
-    return Stage(targets, start, (Leg(linf_rule, pace, steps),))
+@dataclass(frozen=True)
+class Plan:
+    """Measured schedules of about 95 and 980 steps an image; others are one of these, scaled."""
+
+    short: tuple[Stage, ...]
+    long: tuple[Stage, ...]
 
 
-def _l2(targets: int, start: Start, steps: int, pace: Pace = L2) -> Stage:
-    return Stage(targets, start, (Leg(l2_rule, pace, steps),))
+def _smooth(rule: Rule) -> Plan:
+    """For l2, and for every metric whose rule pulls as that of l2 does."""
+
+    def stage(targets: int, start: Start, steps: int, pace: Pace = L2) -> Stage:
+        return Stage(targets, start, (Leg(rule, pace, steps),))
+
+    polish = stage(2, "best", 120, L2_POLISH)
+    return Plan((stage(3, "image", 31),), (stage(9, "image", 20), *3 * (stage(3, "noise", 60),), polish))
 
 
-def _l1(targets: int, start: Start, smooth: int, sparse: int, pace: Pace = L1) -> Stage:
+def _linf() -> Plan:
+    def stage(targets: int, start: Start, steps: int, pace: Pace = LINF) -> Stage:
+        return Stage(targets, start, (Leg(linf_rule, pace, steps),))
+
+    noisy = stage(4, "noise", 50), stage(3, "noise", 100), stage(1, "noise", 100)
+    return Plan((stage(3, "image", 31),), (stage(9, "image", 20), *noisy, stage(2, "best", 100, LINF_POLISH)))
+
+
+def _l1() -> Plan:
     """l2 steps find the region, l1 steps the sparse point in it."""
-    legs = (Leg(l2_rule, L2, smooth),) if smooth else ()
-    return Stage(targets, start, (*legs, Leg(l1_rule, pace, sparse)))
+
+    def stage(targets: int, start: Start, smooth: int, sparse: int) -> Stage:
+        return Stage(targets, start, (Leg(l2_rule, L2, smooth), Leg(l1_rule, L1, sparse)))
+
+    noisy = stage(4, "noise", 20, 40), stage(3, "noise", 30, 40), stage(2, "noise", 30, 40)
+    polish = Stage(2, "best", (Leg(l1_rule, L1_POLISH, 80),)), Stage(1, "best", (Leg(l1_rule, L1_LAST, 100),))
+    # Where the model is linear around the answer the nearest point is a vertex, and three steps find it exactly.
+    vertex = Stage(2, "best", (Leg(l1_vertex_rule, L1, 3),), fixed=True)
+    return Plan((stage(3, "image", 12, 17), vertex), (stage(6, "image", 10, 10), *noisy, *polish, vertex))
 
 
-# Where the model is linear around the answer the nearest point is a vertex, and three steps find it exactly.
-_VERTEX = Stage(2, "best", (Leg(l1_vertex_rule, L1, 3),), fixed=True)
+def plan_for(metric: Metric) -> Plan:
+    """By what the metric offers."""
+    if not isinstance(metric, Lp):
+        return _smooth(slope_rule)
+    if metric.p in (1.0, math.inf):
+        return _l1() if metric.p == 1 else _linf()
+    return _smooth(l2_rule if metric.p == 2 else LpRule(metric.p))
 
-# Measured schedules of about 95 and 980 steps an image; others are one of these, scaled.
-SHORT = {"linf": (_linf(3, "image", 31),), "l2": (_l2(3, "image", 31),), "l1": (_l1(3, "image", 12, 17), _VERTEX)}
-LONG = {
-    "linf": (
-        _linf(9, "image", 20), _linf(4, "noise", 50), _linf(3, "noise", 100), _linf(1, "noise", 100),
-        _linf(2, "best", 100, LINF_POLISH),
-    ),
-    "l2": (_l2(9, "image", 20), *3 * (_l2(3, "noise", 60),), _l2(2, "best", 120, L2_POLISH)),
-    "l1": (
-        _l1(6, "image", 10, 10), _l1(4, "noise", 20, 40), _l1(3, "noise", 30, 40), _l1(2, "noise", 30, 40),
-        _l1(2, "best", 0, 80, L1_POLISH), _l1(1, "best", 0, 100, L1_LAST), _VERTEX,
-    ),
-}  # fmt: skip
+
 # From this many steps an image on the long schedule is better, scaled down.
 ENOUGH_FOR_LONG = 240
 
 
-def stages(metric: str, budget: int, classes: int) -> tuple[Stage, ...]:
-    """Stages for "l1", "l2" or "linf" that together use at most ``budget`` passes an image."""
-    steps = (budget - BISECTIONS - LOOK) // 2
-    plan = (LONG if steps >= ENOUGH_FOR_LONG else SHORT)[metric]
-    plan = tuple(replace(stage, targets=min(stage.targets, classes - 1)) for stage in plan)
+def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
+    """Stages that together use at most ``budget`` passes an image."""
+    steps, plans = (budget - LOOK) // 2, plan_for(metric)
+    chosen = plans.long if steps >= ENOUGH_FOR_LONG else plans.short
+    plan = tuple(replace(stage, targets=min(stage.targets, classes - 1)) for stage in chosen)
     scaled = sum(stage.steps for stage in plan if not stage.fixed)
     scale = (steps - sum(stage.steps for stage in plan if stage.fixed)) / scaled
     return tuple(stage if stage.fixed else _scaled(stage, scale) for stage in plan)

@@ -2,44 +2,67 @@
 
 A table keeps the smallest radius found for each image and target. A stage takes the best targets of every image, starts
 them at the image, at noise around it or at the table's point, and runs its legs. Noise restarts matter more than long
-runs: the boundary has many local minima.
+runs: the boundary has many local minima. For max-loss all rows of an image leave as soon as one is within eps.
 """
 
 from __future__ import annotations
 
-import hashlib
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from pwcf.attacks.attack import Task
 from pwcf.attacks.linearised.rules import Iterate
-from pwcf.attacks.linearised.schedule import Stage, stages
+from pwcf.attacks.linearised.schedule import Leg, Stage, stages
+from pwcf.attacks.seeds import noise_of, seeds_of
 from pwcf.losses import margin
 from pwcf.metrics import Lp
-from pwcf.models import Counted
-from pwcf.problems import MinRadius, is_wrong
+from pwcf.problems import is_wrong
 
-# Noise around the image: uniform, as long as this share of the best distance in the same norm (l2 for l1 too).
+# Noise around the image: uniform, as long as this share of the best distance in the same norm (l2 for all but linf).
 NOISE_LINF, NOISE_L2 = 0.75, 1.8
+# Noise where nothing is known yet, in units of the box: far enough to leave a region without slope.
+NOISE_BLIND = 0.25
+# Distances in float32 are sums with rounding errors; a point this much within eps is within it.
+INSIDE = 1 - 2e-6
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in work."""
+
+    image: Tensor
+    """(r,) which image"""
+    column: Tensor
+    """(r,) which of its targets"""
+    x: Tensor
+    """(r, n)"""
+    before: Tensor
+    memory: Tensor
+    """(r,) the rule's own"""
+    best: Tensor
+    """(r,) least distance of a misclassified point of this stage"""
+    best_x: Tensor
+
+    def take(self, rows: Tensor) -> Rows:
+        return Rows(**{name: value[rows] for name, value in vars(self).items()})
 
 
 class Search:
-    """Min-radius in l1, l2 or linf for a batch of images."""
+    """Min-radius, or max-loss as a min-radius search that ends at eps, by the linearised method."""
 
-    def __init__(
-        self, model: Counted, problem: MinRadius, images: Tensor, labels: Tensor, samples: Tensor, seed: int, batch: int
-    ) -> None:
-        """``samples`` (n,): under which numbers passes are counted; ``batch``: rows that share a call of the model."""
-        assert isinstance(problem.metric, Lp)
-        self.model, self.problem, self.metric = model, problem, problem.metric
-        self.shape, self.batch = images.shape[1:], batch
-        self.centre, self.labels, self.samples = images.flatten(1), labels, samples
-        self.seeds = [_seed_of(image, seed) for image in self.centre]
+    def __init__(self, task: Task) -> None:
+        self.task, self.metric = task, task.problem.metric
+        self.shape = task.images.shape[1:]
+        self.centre, self.lower, self.upper = (t.flatten(1) for t in (task.images, task.lower, task.upper))
+        self.seeds = seeds_of(task.images, task.seed)
+        self.eps = None if task.eps is None else INSIDE * task.eps.to(self.centre)
 
-    def run(self, budget: int) -> Tensor:
+    def run(self) -> Tensor:
         """The nearest misclassified points seen (n, ...); the images themselves where there is none."""
-        logits = self.model.logits(self.centre.view(-1, *self.shape), self.samples)
-        plan = stages(self.metric.name, budget, 2 if self.problem.targeted else logits.shape[1])
+        logits = self.task.model.logits(self.task.images, self.task.samples)
+        plan = stages(self.metric, self.task.budget, 2 if self.task.problem.targeted else logits.shape[1])
         self._choose_targets(logits, max(stage.targets for stage in plan))
         for number, stage in enumerate(plan):
             self._stage(stage, number)
@@ -49,80 +72,108 @@ class Search:
 
     def _choose_targets(self, logits: Tensor, count: int) -> None:
         """The classes with the largest logits beside the label's; if targeted the wanted one alone."""
-        if self.problem.targeted:
-            self.targets = self.labels.unsqueeze(1)
+        if self.task.problem.targeted:
+            self.targets = self.task.labels.unsqueeze(1)
         else:
-            others = logits.scatter(1, self.labels.unsqueeze(1), -torch.inf)
+            others = logits.scatter(1, self.task.labels.unsqueeze(1), -torch.inf)
             self.targets = others.topk(count, dim=1).indices
         n, k = self.targets.shape
         self.radius = torch.full((n, k), torch.inf, dtype=self.centre.dtype, device=self.centre.device)
         self.points = self.centre.unsqueeze(1).repeat(1, k, 1)
 
     def _stage(self, stage: Stage, number: int) -> None:
-        n = self.centre.shape[0]
-        column = self.radius.argsort(dim=1, stable=True)[:, : stage.targets].flatten()
-        image = torch.arange(n, device=column.device).repeat_interleave(column.numel() // n)
-        x = self._start(stage, number, image, column)
-        best, best_x = torch.full_like(x[:, 0], torch.inf), x
-        lower, upper = (torch.full_like(x[:1], side) for side in self.model.bounds)
+        open_images = self._open().nonzero().squeeze(1)
+        if not len(open_images):
+            return
+        ranked = self.radius[open_images].argsort(dim=1, stable=True)[:, : stage.targets]
+        image, column = open_images.repeat_interleave(ranked.shape[1]), ranked.flatten()
+        x = self._start(stage, number, open_images, column)
+        best = torch.full_like(x[:, 0], torch.inf)
+        rows = Rows(image, column, x, x, torch.zeros_like(best), best, x)
         for leg in stage.legs:
-            x = torch.where(torch.isfinite(best).unsqueeze(-1), best_x, x)
-            before, memory = x, torch.zeros_like(best)
+            x = torch.where(torch.isfinite(rows.best).unsqueeze(-1), rows.best_x, rows.x)
+            rows = replace(rows, x=x, before=x, memory=torch.zeros_like(rows.best))
             for step in range(leg.steps):
-                wrong, c, g = self._linearise(x, image, self.targets[image, column])
-                radius = self.metric(self.centre[image], x)
-                better = wrong & (radius < best)
-                best = torch.where(better, radius, best)
-                best_x = torch.where(better.unsqueeze(-1), x, best_x)
-                at = Iterate(self.centre[image], x, before, c, g, wrong, best, lower, upper)
-                share = step / max(leg.steps - 1, 1)
-                before, (x, memory) = x, leg.rule(at, leg.pace, share, memory)
-        better = best < self.radius[image, column]
-        image, column = image[better], column[better]
-        self.radius[image, column], self.points[image, column] = best[better], best_x[better]
+                rows = self._step(rows, leg, step / max(leg.steps - 1, 1))
+                if not len(rows.image):
+                    return
+        self._store(rows)
 
-    def _start(self, stage: Stage, number: int, image: Tensor, column: Tensor) -> Tensor:
+    def _step(self, rows: Rows, leg: Leg, share: float) -> Rows:
+        x = rows.x
+        wrong, c, g = self._linearise(rows)
+        radius, slope = self._distance(rows.image, x)
+        better = wrong & (radius < rows.best)
+        best = torch.where(better, radius, rows.best)
+        best_x = torch.where(better.unsqueeze(-1), x, rows.best_x)
+        box = self.lower[rows.image], self.upper[rows.image]
+        at = Iterate(self.centre[rows.image], x, rows.before, c, g, wrong, radius, slope, best, *box)
+        following, memory = leg.rule(at, leg.pace, share, rows.memory)
+        # Where the model gives NaN or inf there is no linear model; half way back is nearer to where it was defined.
+        defined = torch.isfinite(c) & torch.isfinite(following).all(1)
+        following = torch.where(defined.unsqueeze(-1), following, 0.5 * (x + at.centre))
+        rows = Rows(rows.image, rows.column, following, x, memory, best, best_x)
+        return rows if self.eps is None else self._leave(rows)
+
+    def _leave(self, rows: Rows) -> Rows:
+        """Store the rows that are within eps; all rows of their images leave."""
+        assert self.eps is not None
+        done = rows.best <= self.eps[rows.image]
+        if not bool(done.any()):
+            return rows
+        self._store(rows.take(done.nonzero().squeeze(1)))
+        return rows.take(self._open()[rows.image].nonzero().squeeze(1))
+
+    def _open(self) -> Tensor:
+        """(n,) whether an image still needs work."""
+        if self.eps is None:
+            return torch.ones_like(self.radius[:, 0], dtype=torch.bool)
+        return self.radius.amin(1) > self.eps
+
+    def _store(self, rows: Rows) -> None:
+        better = (rows.best < self.radius[rows.image, rows.column]).nonzero().squeeze(1)
+        rows = rows.take(better)
+        self.radius[rows.image, rows.column], self.points[rows.image, rows.column] = rows.best, rows.best_x
+
+    def _start(self, stage: Stage, number: int, images: Tensor, column: Tensor) -> Tensor:
+        """(r, n) where the rows of these images begin, as many for each."""
+        image = images.repeat_interleave(len(column) // len(images))
         centre = self.centre[image]
         if stage.start == "image":
             return centre
-        nearest = self.radius.argmin(1)
-        radius, point = (t[torch.arange(len(nearest)), nearest] for t in (self.radius, self.points))
-        known = torch.isfinite(self.radius[image, column]).unsqueeze(-1)
+        radius, nearest = self.radius.min(1)
+        point = self.points[torch.arange(len(nearest)), nearest]
         if stage.start == "best":
+            known = torch.isfinite(self.radius[image, column]).unsqueeze(-1)
             return torch.where(known, self.points[image, column], point[image])
         if self.metric.name == "linf":
             size = NOISE_LINF * radius
         else:
             size = NOISE_L2 * (point - self.centre).norm(dim=1) * (3 / centre.shape[1]) ** 0.5
-        size = torch.where(torch.isfinite(radius), size, torch.zeros_like(size))
-        per_image = column.numel() // self.centre.shape[0]
-        noise = torch.cat([_noise(seed + number, per_image, centre) for seed in self.seeds])
-        return (centre + size[image].unsqueeze(-1) * noise).clamp(*self.model.bounds)
+        lower, upper = self.task.model.bounds
+        size = torch.where(torch.isfinite(radius), size, torch.full_like(size, NOISE_BLIND * (upper - lower)))
+        noise = noise_of([self.seeds[i] + number for i in images.tolist()], len(column), centre)
+        return torch.clamp(centre + size[image].unsqueeze(-1) * noise, self.lower[image], self.upper[image])
 
-    def _linearise(self, x: Tensor, image: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Whether x (r, n) is misclassified, c and its gradient."""
-        labels, targeted = self.labels[image], self.problem.targeted
-        wrong, c, g = torch.empty_like(labels, dtype=torch.bool), torch.empty_like(x[:, 0]), torch.empty_like(x)
-        for start in range(0, x.shape[0], self.batch):
-            some = slice(start, start + self.batch)
-            own, wanted = labels[some], target[some]
+    def _distance(self, image: Tensor, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Distance of x (r, n) from its image, with its gradient where the rule has nothing better."""
+        reference, candidate = (t.view(-1, *self.shape) for t in (self.centre[image], x))
+        if isinstance(self.metric, Lp):
+            return self.metric(reference, candidate), None
+        with torch.enable_grad():
+            leaf = candidate.detach().requires_grad_(True)
+            distance = self.metric(reference, leaf)
+            (slope,) = torch.autograd.grad(distance.sum(), leaf)
+        return distance.detach(), torch.nan_to_num(slope.flatten(1))
 
-            def condition(logits: Tensor, own: Tensor = own, wanted: Tensor = wanted) -> Tensor:
-                return margin(logits, own) if targeted else -margin(logits, own, wanted)
+    def _linearise(self, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
+        """Whether x is misclassified, c and its gradient."""
+        labels, targeted = self.task.labels[rows.image], self.task.problem.targeted
+        targets = self.targets[rows.image, rows.column]
 
-            points = x[some].view(-1, *self.shape)
-            logits, c[some], gradient = self.model.value_and_gradient(points, self.samples[image[some]], condition)
-            g[some], wrong[some] = gradient.flatten(1), is_wrong(logits, own, targeted)
-        return wrong, c, g
+        def condition(logits: Tensor, some: slice) -> Tensor:
+            return margin(logits, labels[some]) if targeted else -margin(logits, labels[some], targets[some])
 
-
-def _seed_of(image: Tensor, seed: int) -> int:
-    """From the image itself: a sample gets the same noise whatever else is in the batch."""
-    data = image.detach().cpu().contiguous().numpy().tobytes()
-    return int.from_bytes(hashlib.blake2b(data + seed.to_bytes(8, "little", signed=True), digest_size=6).digest())
-
-
-def _noise(seed: int, rows: int, like: Tensor) -> Tensor:
-    """(rows, n) uniform in [-1, 1]."""
-    generator = torch.Generator().manual_seed(seed)
-    return (2 * torch.rand(rows, like.shape[1], generator=generator) - 1).to(like)
+        points = rows.x.view(-1, *self.shape)
+        logits, c, g = self.task.model.value_and_gradient(points, self.task.samples[rows.image], condition)
+        return is_wrong(logits, labels, targeted), c, g.flatten(1)

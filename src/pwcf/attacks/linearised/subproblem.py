@@ -43,16 +43,37 @@ def least_linf_radius(centre: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper
     Where the box alone does not, the smallest t beyond which nothing changes.
     """
     room = torch.where(g > 0, centre - lower, upper - centre)
-    size, need = g.abs(), (g * centre).sum(-1) - h
-    t = torch.zeros_like(h)
+    t = _scale_to_gain(g.abs(), torch.ones_like(g), room, (g * centre).sum(-1) - h)
+    return torch.minimum(t, room.amax(-1))
+
+
+def nearest_lp(p: float, centre: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    """The nearest z to ``centre`` in the l_p sense, 1 < p < inf, with g'z <= h in the box.
+
+    The move of entry i is -sign(g_i) min(t |g_i|^(1/(p-1)), room_i) with the least t that satisfies the cut. Where no z
+    does, the corner that comes closest to it.
+    """
+    room = torch.where(g > 0, centre - lower, upper - centre)
+    size = g.abs()
+    largest = size.amax(-1, keepdim=True).clamp(min=torch.finfo(g.dtype).tiny)
+    shape = (size / largest).pow(1 / (p - 1))
+    t = _scale_to_gain(size, shape, room, (g * centre).sum(-1) - h)
+    return torch.clamp(centre - g.sign() * torch.minimum(t.unsqueeze(-1) * shape, room), lower, upper)
+
+
+def _scale_to_gain(size: Tensor, shape: Tensor, room: Tensor, need: Tensor) -> Tensor:
+    """(r,) the least t >= 0 with  sum_i size_i min(t shape_i, room_i) >= need, or one beyond which nothing changes."""
+    t = torch.zeros_like(need)
     for _ in range(NEWTON):
-        gained = (size * torch.minimum(room, t.unsqueeze(-1))).sum(-1)
-        slope = (size * (room > t.unsqueeze(-1))).sum(-1)
+        move = t.unsqueeze(-1) * shape
+        gained = (size * torch.minimum(room, move)).sum(-1)
+        slope = (size * shape * (room > move)).sum(-1)
         going = (gained < need) & (slope > 0)
         if not bool(going.any()):
             break
-        t = t + torch.where(going, (need - gained) / slope.clamp(min=torch.finfo(h.dtype).tiny), torch.zeros_like(h))
-    return torch.minimum(t, room.amax(-1))
+        # The function is concave: from the left Newton's method never goes too far.
+        t = t + torch.where(going, (need - gained) / slope.clamp(min=torch.finfo(need.dtype).tiny), torch.zeros_like(t))
+    return t
 
 
 def nearest_l1(centre: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: Tensor) -> Tensor:

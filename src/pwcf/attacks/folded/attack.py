@@ -1,0 +1,132 @@
+"""PWCF: R starts for k iterations each, then the best one goes on to iteration K (paper, "Two-stage optimization")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pwcf.attacks.attack import Task
+from pwcf.attacks.folded.formulation import Formulation, Techniques
+from pwcf.attacks.seeds import noise_of, seeds_of
+from pwcf.metrics import Lp
+from pwcf.problems import MaxLoss, is_wrong
+from pwcf.solvers import Restarts, minimize
+
+# Passes per sample beside the solver's evaluations, each of which is one forward and one backward: minimize() checks
+# its functions with up to two forward passes, and the repair takes one for each factor.
+CHECKS = 2
+EVALUATION = 2
+# A minimum of the radius lies on the boundary, where rounding decides what the class is. Up to 5 % further out
+# an answer is still worth having.
+FURTHER = (1.0, 1.001, 1.01, 1.05)
+# Halvings of the way back into the ball of max-loss; they cost no passes.
+HALVINGS = 24
+# Starts are fewer where the budget does not give each of them about this many evaluations in stage 1.
+LEAST_EVALUATIONS = 10
+
+
+@dataclass(frozen=True)
+class Folded:
+    """The paper's method on ``pwcf.minimize``; every technique of the paper can be switched off."""
+
+    fold: bool = True
+    """one constraint for each group of entrywise ones; otherwise two per entry, which only tiny inputs bear"""
+    reformulate: bool = True
+    """slack forms of linf and l1, the linf ball entry by entry"""
+    rescale: bool = True
+    """sqrt(n) before the linf radius; seen by the solver only with ``test="published"``, else it scales by itself"""
+    clip: bool = True
+    """losses end at 0.01 (margin, DLR) or ln K (cross-entropy)"""
+    starts: int = 10
+    """R. The paper's value in all experiments."""
+    first_iterations: int | None = None
+    """k. None: 50 for min-radius, 20 for max-loss, as in the paper's section on the method."""
+    iterations: int | None = None
+    """K. None: 4000 for min-radius, 400 for max-loss, as in the paper. The budget mostly ends a row sooner."""
+    noise: float = 0.02
+    """starts are uniform in the image +- this share of the bounds' width; the paper only says random"""
+    tol: float = 1e-4
+    """The paper's is 1e-2, for another test."""
+    feasibility: float | None = None
+    """None: the solver's. The paper's is 1e-2, at which many points are not misclassified."""
+    test: str = "bundle"
+    """the solver's stopping test; "published" is the paper's, and leaves functions unscaled as published"""
+    name: str = "pwcf-folded"
+
+    def __call__(self, task: Task) -> Tensor:
+        form = Formulation(task, Techniques(self.fold, self.reformulate, self.rescale, self.clip))
+        max_loss = isinstance(task.problem, MaxLoss)
+        repairs = 0 if max_loss else len(FURTHER)
+        evaluations = (task.budget - CHECKS - repairs) // EVALUATION
+        if evaluations < 1 or form.x.shape[0] == 0:
+            return task.images
+        R = max(1, min(self.starts, evaluations // (2 * LEAST_EVALUATIONS)))
+        starts = torch.stack([form.variables(points) for points in self._starts(task, form, R)])
+        k = self.first_iterations or (20 if max_loss else 50)
+        solution = minimize(
+            form.objective,
+            starts[0],
+            form.constraints(),
+            bounds=form.bounds,
+            tol=self.tol,
+            feasibility=self.feasibility,
+            max_iterations=self.iterations or (400 if max_loss else 4000),
+            budget=evaluations,
+            slots=task.model.batch,
+            test=self.test,
+            restarts=Restarts(starts[1:], k) if R > 1 else None,
+        )
+        everyone = torch.arange(form.x.shape[0], device=form.x.device)
+        found = torch.clamp(form.points(solution.x, everyone), form.lower, form.upper)
+        found = into_ball(form, found) if max_loss else out_to_misclassified(form, found)
+        return found.view_as(task.images)
+
+    def _starts(self, task: Task, form: Formulation, R: int) -> Tensor:
+        """(R, n samples, entries) random points about the images, inside the box."""
+        lower, upper = task.model.bounds
+        size = self.noise * (upper - lower)
+        b, n = form.x.shape
+        drawn = noise_of(seeds_of(task.images, task.seed), R * b, form.x).view(b, R, n).transpose(0, 1)
+        return torch.clamp(form.x + size * drawn, form.lower, form.upper)
+
+
+def out_to_misclassified(form: Formulation, points: Tensor) -> Tensor:
+    """Min-radius: the first of some points on the ray from the image through x' that is misclassified, else x'."""
+    task, found = form.task, points
+    left = torch.arange(points.shape[0], device=points.device)
+    for factor in FURTHER:
+        if left.numel() == 0:
+            break
+        x = form.x[left]
+        trial = torch.clamp(x + factor * (points[left] - x), form.lower[left], form.upper[left])
+        trial = trial if factor != 1 else points[left]
+        logits = task.model.logits(trial.view(-1, *form.shape), task.samples[left.to(task.samples.device)])
+        wrong = is_wrong(logits, task.labels[left], task.problem.targeted)
+        found = found.index_copy(0, left[wrong], trial[wrong])
+        left = left[~wrong]
+    return found
+
+
+def into_ball(form: Formulation, points: Tensor) -> Tensor:
+    """Max-loss: the last point on the way from the image to x' that is within eps: x' itself if it is."""
+    everyone = torch.arange(points.shape[0], device=points.device)
+    assert form.task.eps is not None
+    eps = form.task.eps.to(points.device)
+
+    def inside(candidates: Tensor) -> Tensor:
+        if isinstance(form.metric, Lp):  # exactly as it will be rechecked
+            return form.metric(form.x.double(), candidates.double()) <= eps
+        return form.distance(candidates, everyone).double() <= eps
+
+    with torch.no_grad():
+        best = torch.where(inside(points).unsqueeze(1), points, form.x)
+        low, high = torch.zeros_like(eps), torch.ones_like(eps)
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            trial = form.x + middle.to(points).unsqueeze(1) * (points - form.x)
+            hit = inside(trial)
+            low, high = torch.where(hit, middle, low), torch.where(hit, high, middle)
+            best = torch.where((hit & ~inside(points)).unsqueeze(1), trial, best)
+    return best

@@ -1,0 +1,150 @@
+"""A question as  min f(z)  s.t.  c(z) <= 0,  in the forms of the paper (table "Summary of PWCF formulations").
+
+z = (x', t): the flat point and, in the slack forms, slacks t. With y the label, c_y(x') = f_y - max_{i != y} f_i the
+condition of a misclassification (targeted: max_{i != y} f_i - f_y) and [l, u] the box:
+
+    min-radius  (eq. min_distort)   min d(x, x')    s.t.  c_y(x') <= 0,                       x' in [l, u]
+      linf      (eq. min reform)    min sqrt(n) t   s.t.  c_y(x') <= 0,  -t <= x' - x <= t,   x' in [l, u]
+      l1        (eq. l1 min form)   min 1't         s.t.  c_y(x') <= 0,  -t <= x' - x <= t,   x' in [l, u]
+    max-loss    (eq. robust_loss)   max l(y, x')    s.t.  d(x, x') <= eps,                    x' in [l, u]
+      linf      (eq. Linf to box)   max l(y, x')    s.t.  -eps <= x' - x <= eps,              x' in [l, u]
+
+Every line of entrywise constraints is a group, and each group is folded into one:  || max(c, 0) ||_2 <= 0.
+Only one function of each form calls the network, so that an evaluation is one pass forward and one backward.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pwcf.attacks.attack import Task
+from pwcf.losses import as_loss, clip_level, clipped, margin
+from pwcf.metrics import Lp
+from pwcf.problems import Constraint, MaxLoss, ineq
+
+
+@dataclass(frozen=True)
+class Techniques:
+    """What the paper adds to the plain forms, each to be had or not."""
+
+    fold: bool = True
+    """Constraint folding (eq. folded_constraint). Without, a group has two constraints per entry: for tiny n only."""
+    reformulate: bool = True
+    """The forms for linf and l1 above. Without, d stands as it is: its subgradients are sparse (linf) or signs (l1)."""
+    rescale: bool = True
+    """sqrt(n) before the linf radius, which else is tiny beside folded constraints. No effect where the solver scales
+    the objective by its own first gradient, as ours does unless ``test="published"``."""
+    clip: bool = True
+    """Losses end where a sample is misclassified for sure: margin at 0.01, cross-entropy at ln K."""
+
+
+class Formulation:
+    """Objective and constraints of all n samples of a task; functions take z (a, m) and the samples' rows (a,)."""
+
+    def __init__(self, task: Task, how: Techniques) -> None:
+        self.task, self.how = task, how
+        self.shape, self.n = task.images.shape[1:], task.images[0].numel()
+        self.x, self.lower, self.upper = (t.flatten(1) for t in (task.images, task.lower, task.upper))
+        # Entries whose bounds agree are no variables: a fold would have to hold them against the network's slope.
+        self.fixed = self.lower == self.upper
+        self.metric = task.problem.metric
+        self.p = self.metric.p if isinstance(self.metric, Lp) else None
+        self.slacks = self._slacks()
+
+    def _slacks(self) -> int:
+        """One slack for linf, one per entry for l1; max-loss has eps in its place."""
+        if isinstance(self.task.problem, MaxLoss) or not self.how.reformulate or self.p is None:
+            return 0
+        return {math.inf: 1, 1.0: self.n}.get(self.p, 0)
+
+    # ---- variables --------------------------------------------------------------------------------
+
+    def variables(self, points: Tensor) -> Tensor:
+        """z (b, n + slacks) of flat points (b, n), one per sample, with the least slacks that satisfy their group."""
+        size = (points - self.x).abs()
+        if self.slacks == 0:
+            return points
+        return torch.cat([points, size.amax(1, keepdim=True) if self.slacks == 1 else size], 1)
+
+    def points(self, z: Tensor, rows: Tensor) -> Tensor:
+        """x' (a, n) of z; fixed entries have their only value whatever z says."""
+        return torch.where(self.fixed[rows], self.lower[rows], z[:, : self.n])
+
+    @property
+    def bounds(self) -> tuple[Tensor, None] | None:
+        """t >= 0, natively. The groups imply it, but on the way t falls far below 0, where -t <= v <= t has no
+        solution and its fold a minimum of its own: solvers claim to have converged there."""
+        if self.slacks == 0:
+            return None
+        least = torch.zeros(self.n + self.slacks, dtype=self.x.dtype, device=self.x.device)
+        least[: self.n] = -torch.inf
+        return least, None
+
+    # ---- functions --------------------------------------------------------------------------------
+
+    def objective(self, z: Tensor, rows: Tensor) -> Tensor:
+        """(a,) what is minimised: the radius, or minus the loss."""
+        if isinstance(self.task.problem, MaxLoss):
+            return -self._loss(self._logits(z, rows), rows)
+        t = z[:, self.n :]
+        radius = t.sum(1) if self.slacks else self.distance(self.points(z, rows), rows)
+        return math.sqrt(self.n) * radius if self.how.rescale and self.p == math.inf else radius
+
+    def constraints(self) -> list[Constraint]:
+        fold = self.how.fold
+        box = ineq(self._box, fold=fold, name="box")
+        if isinstance(self.task.problem, MaxLoss):
+            if self.how.reformulate and self.p == math.inf:
+                return [ineq(self._entrywise_ball, fold=fold, name="ball"), box]
+            return [ineq(self._ball, name="ball"), box]
+        condition = ineq(self._condition, name="misclassified")
+        return [condition, ineq(self._slack, fold=fold, name="slack"), box] if self.slacks else [condition, box]
+
+    def distance(self, points: Tensor, rows: Tensor) -> Tensor:
+        """d(x, x') (a,) of flat points (a, n)."""
+        return self.metric(self.x[rows].view(-1, *self.shape), points.view(-1, *self.shape))
+
+    def _condition(self, z: Tensor, rows: Tensor) -> Tensor:
+        """c_y <= 0: misclassified; targeted: of the wanted class."""
+        loss = margin(self._logits(z, rows), self.task.labels[rows])
+        return loss if self.task.problem.targeted else -loss
+
+    def _slack(self, z: Tensor, rows: Tensor) -> Tensor:
+        """x' - x - t and x - x' - t, both sides."""
+        move, t = self.points(z, rows) - self.x[rows], z[:, self.n :]
+        return torch.cat([move - t, -move - t], 1)
+
+    def _box(self, z: Tensor, rows: Tensor) -> Tensor:
+        point = self.points(z, rows)
+        return torch.cat([self.lower[rows] - point, point - self.upper[rows]], 1)
+
+    def _ball(self, z: Tensor, rows: Tensor) -> Tensor:
+        return self.distance(self.points(z, rows), rows) - self._eps(rows)
+
+    def _entrywise_ball(self, z: Tensor, rows: Tensor) -> Tensor:
+        """Both sides; the paper's table prints one of them, its equation both."""
+        move, eps = self.points(z, rows) - self.x[rows], self._eps(rows).unsqueeze(1)
+        return torch.cat([move - eps, -move - eps], 1)
+
+    def _eps(self, rows: Tensor) -> Tensor:
+        assert self.task.eps is not None
+        return self.task.eps.to(self.x)[rows]
+
+    def _logits(self, z: Tensor, rows: Tensor) -> Tensor:
+        samples = self.task.samples[rows.to(self.task.samples.device)]
+        return self.task.model.differentiable(self.points(z, rows).view(-1, *self.shape), samples)
+
+    def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
+        """What max-loss maximises; targeted: minus the loss of the wanted class."""
+        problem = self.task.problem
+        assert isinstance(problem, MaxLoss)
+        loss = as_loss(problem.loss)(logits, self.task.labels[rows], None)
+        level = clip_level(problem.loss, logits.shape[1])
+        if problem.targeted:
+            # The wanted class has won for sure when its probability exceeds 1/2.
+            loss, level = -loss, -math.log(2) if problem.loss == "ce" else level
+        return clipped(loss, level) if self.how.clip else loss

@@ -1,0 +1,288 @@
+"""``evaluate``: schedule, portfolio, budget; every answer verified before it counts."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pwcf.attacks import Attack, Task, as_attack
+from pwcf.evaluation.progress import progress_bar
+from pwcf.evaluation.run import Run
+from pwcf.models import ENOUGH, Classifier, Counted, check_inputs, warnings_about
+from pwcf.problems import MaxLoss, MinRadius, Problem, is_wrong
+from pwcf.solvers import Status
+from pwcf.verify import (
+    HALVINGS,
+    AnswerEvidence,
+    evidence_passes,
+    gather_evidence,
+    recheck,
+    to_boundary,
+    to_grid,
+    within,
+)
+
+# A radius takes a search; whether there is a point within eps is mostly seen early.
+BUDGET_MIN_RADIUS, BUDGET_MAX_LOSS = 2000, 1000
+# Below this there is nothing left for an attack after the checks.
+LEAST_BUDGET = 50
+# Passes that the look at the model and its inputs may take from a sample. Only the first ones are looked at, but what
+# is left for the attack must not depend on a sample's place.
+CHECKS = 6
+# Linear models the evidence is taken from; one where passes are dear.
+MODELS, MODELS_SMALL, SMALL_BUDGET = 4, 1, 500
+# Samples that are worked on together: few enough for progress to be seen, many enough to fill a batch of rows.
+GROUP, GROUP_ENTRIES = 64, 1_000_000
+# Stretchings of a point that is no longer misclassified once it is rounded to 8 bits.
+STRETCHES = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0)
+
+
+def evaluate(
+    model: Callable[[Tensor], Tensor] | Classifier,
+    images: Tensor,
+    labels: Tensor,
+    problem: Problem,
+    *,
+    attacks: Sequence[str | Attack] = ("pwcf",),
+    budget: int | None = None,
+    seed: int = 0,
+    bounds: tuple[float, float] | None = None,
+    mask: Tensor | None = None,
+    eight_bit: bool = False,
+    batch: int = 256,
+    tol: float = 1e-2,
+    progress: bool = False,
+) -> Run:
+    """Answer a question about every sample, with all attacks, and verify the best answer of each.
+
+    Args:
+        model: a ``Classifier``, or any callable from inputs to logits.
+        images: (n, ...) within the bounds.
+        labels: (n,) true classes; with a targeted problem the wanted ones.
+        problem: ``MinRadius(metric)`` or ``MaxLoss(metric, eps)``.
+        attacks: names or attacks; the best point over all of them counts. They share the budget.
+        budget: forward + backward passes per sample for everything together, checks and evidence included. Default
+            2000 for min-radius (AttackBench's), 1000 for max-loss, of which broken samples use little.
+        seed: with it a sample has the same answer whatever else is evaluated beside it.
+        bounds: of the inputs, for a model that is not a ``Classifier`` yet; default (0, 1).
+        mask: (n, ...), or one for all, bool: only these entries may change.
+        eight_bit: answers are on the grid of 8-bit images and verified there.
+        batch: rows per call of the model; halved when memory runs out.
+        tol: share of the radius that may be left to gain for a sample to say "converged".
+        progress: show a progress bar (needs tqdm).
+    """
+    started = time.perf_counter()
+    classifier = _classifier(model, bounds)
+    chosen = [as_attack(attack) for attack in attacks]
+    if not chosen:
+        raise ValueError("attacks: expected at least one, found none")
+    if not isinstance(problem, (MinRadius, MaxLoss)):
+        raise TypeError(f"problem: expected MinRadius(...) or MaxLoss(...), found {type(problem).__name__}")
+    if budget is None:
+        budget = BUDGET_MIN_RADIUS if isinstance(problem, MinRadius) else BUDGET_MAX_LOSS
+    _check_count("budget", budget, LEAST_BUDGET)
+    _check_count("batch", batch, 1)
+    if not isinstance(tol, (int, float)) or not tol > 0:
+        raise ValueError(f"tol: expected a number > 0, found {tol!r}")
+    with classifier.in_use():
+        check_inputs(classifier, images, labels)
+        counted = Counted(classifier, images.shape[0], batch)
+        remarks = warnings_about(classifier, images, labels)
+        _count_checks(counted, images.shape[0])
+        for remark in remarks:
+            warnings.warn(remark, stacklevel=2)
+        labels = labels.to(images.device, torch.int64)
+        box = _box(classifier, images, mask)
+        evaluation = _Evaluation(counted, problem, images, labels, box, chosen, budget, seed, eight_bit, tol)
+        with progress_bar(progress, str(problem), images.shape[0]) as done:
+            evaluation.run(done)
+    return evaluation.result(time.perf_counter() - started, remarks)
+
+
+def _count_checks(counted: Counted, n: int) -> None:
+    """What check_inputs and warnings_about have spent: all of it on the first samples."""
+    if n:
+        counted.passes.add(torch.arange(min(n, ENOUGH)), forward=2, backward=1)
+        counted.passes.add(torch.arange(1), forward=2)
+
+
+def _classifier(model: Callable[[Tensor], Tensor] | Classifier, bounds: tuple[float, float] | None) -> Classifier:
+    if not isinstance(model, Classifier):
+        return Classifier(model) if bounds is None else Classifier(model, bounds)
+    if bounds is not None:
+        raise ValueError(f"bounds: the Classifier has its own, {model.bounds}; found {bounds!r} beside them")
+    return model
+
+
+def _check_count(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name}: expected an integer >= {least}, found {value!r}")
+
+
+def _box(classifier: Classifier, images: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """(n, ...) least and largest value of every entry."""
+    lower, upper = (torch.full_like(images, side) for side in classifier.bounds)
+    if mask is None:
+        return lower, upper
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        found = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"mask: expected a bool tensor, True where an entry may change, found {found}")
+    try:
+        free = mask.to(images.device).expand_as(images)
+    except RuntimeError:
+        raise ValueError(
+            f"mask: expected a shape that fits the images {tuple(images.shape)}, found {tuple(mask.shape)}"
+        ) from None
+    return torch.where(free, lower, images), torch.where(free, upper, images)
+
+
+@dataclass
+class _Evaluation:
+    """The work of one call of ``evaluate``, sample group by sample group."""
+
+    model: Counted
+    problem: Problem
+    images: Tensor
+    labels: Tensor
+    box: tuple[Tensor, Tensor]
+    attacks: list[Attack]
+    budget: int
+    seed: int
+    eight_bit: bool
+    tol: float
+
+    def __post_init__(self) -> None:
+        n = self.images.shape[0]
+        self.radius = torch.full((n,), torch.inf, dtype=torch.float64)
+        self.adversarial = torch.zeros(n, dtype=torch.bool)
+        self.x_adv = self.images.detach().clone()
+        self.status = [Status.NOT_FOUND] * n
+        self.attack = [""] * n
+        self.stationarity, self.violation, self.shrink = (
+            torch.full((n,), torch.nan, dtype=torch.float64) for _ in range(3)
+        )
+        self.models = MODELS if self.budget >= SMALL_BUDGET else MODELS_SMALL
+        self.eps = self.problem.radii(n) if isinstance(self.problem, MaxLoss) else None
+
+    def run(self, done: Callable[[int, int, float], None] | None) -> None:
+        """All samples; ``done`` hears of every group: how many, how many of them broken, passes per sample."""
+        n, entries = self.images.shape[0], max(self.images[0].numel(), 1) if len(self.images) else 1
+        group = max(1, min(GROUP, GROUP_ENTRIES // entries))
+        for start in range(0, n, group):
+            samples = torch.arange(start, min(start + group, n))
+            todo = self._clean(samples)
+            if len(todo):
+                self._attack(todo)
+            if done is not None:
+                passes = self.model.passes.total[samples].double().mean().item()
+                done(len(samples), int(self.adversarial[samples].sum()), passes)
+
+    def _clean(self, samples: Tensor) -> Tensor:
+        """Settle what is wrong as it is; the samples that are left."""
+        here = samples.to(self.images.device)
+        images, labels = self.images[here], self.labels[here]
+        logits = self.model.logits(images, samples)
+        finite = torch.isfinite(logits).all(1).cpu()
+        wrong = is_wrong(logits, labels, self.problem.targeted).cpu() & finite
+        margins = self._shortfall(logits, labels)
+        for i, sample in enumerate(samples.tolist()):
+            self.violation[sample] = margins[i]
+            if not finite[i]:
+                self.status[sample] = Status.NONFINITE
+            elif wrong[i]:
+                self.status[sample], self.radius[sample] = Status.ALREADY_MISCLASSIFIED, 0.0
+                self.adversarial[sample], self.attack[sample] = True, "clean"
+                self.stationarity[sample] = self.shrink[sample] = self.violation[sample] = 0.0
+        return samples[finite & ~wrong]
+
+    def _attack(self, samples: Tensor) -> None:
+        here = samples.to(self.images.device)
+        images, labels = self.images[here], self.labels[here]
+        box = self.box[0][here], self.box[1][here]
+        repairs = 2 + (len(STRETCHES) if self.eight_bit else 0)
+        repairs += HALVINGS if isinstance(self.problem, MinRadius) else 0
+        left = self.budget - CHECKS - evidence_passes(self.models) - len(self.attacks) * repairs
+        best = torch.full((len(samples),), torch.inf, dtype=torch.float64)
+        points = images.clone()
+        found = torch.zeros(len(samples), dtype=torch.bool)
+        for attack in self.attacks:
+            eps = None if self.eps is None else self.eps[samples].to(images.device)
+            task = Task(self.model, self.problem, images, labels, here, *box, eps, left // len(self.attacks), self.seed)
+            answer = self._repaired(attack(task), images, labels, samples, box)
+            checked = recheck(self.model, self.problem, images, labels, answer, samples, eps)
+            distance = torch.where(checked.adversarial, checked.distance, torch.inf).cpu()
+            better = distance < best
+            best = torch.where(better, distance, best)
+            points[better.to(points.device)] = answer[better.to(points.device)]
+            found |= better
+            for sample in samples[better].tolist():
+                self.attack[sample] = attack.name
+        self.radius[samples], self.adversarial[samples] = best, found
+        self.x_adv[here] = points
+        self._conclude(samples[found], points[found.to(points.device)], best[found])
+
+    def _repaired(
+        self, points: Tensor, images: Tensor, labels: Tensor, samples: Tensor, box: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        """An attack's points made as good as a few forward passes can: inside the box, at the boundary, on the grid."""
+        points = torch.clamp(points.detach().to(images.dtype), *box)
+        eps = None if self.eps is None else self.eps[samples].to(images.device)
+
+        def wrong(x: Tensor) -> Tensor:
+            return is_wrong(self.model.logits(x, samples), labels, self.problem.targeted)
+
+        if eps is not None:
+            points = within(self.problem.metric, images, points, eps, box)
+        else:
+            points = to_boundary(wrong, images, points, wrong(points))
+        if self.eight_bit:
+            points = self._on_grid(points, images, wrong)
+        return points
+
+    def _on_grid(self, points: Tensor, images: Tensor, wrong: Callable[[Tensor], Tensor]) -> Tensor:
+        """Stretched as little as it takes to be misclassified once it is rounded."""
+        shape = (-1, *(1 for _ in images.shape[1:]))
+        best = to_grid(images, points, self.model.bounds)
+        settled = torch.zeros(images.shape[0], dtype=torch.bool, device=images.device)
+        for stretch in STRETCHES:
+            trial = torch.clamp(images + stretch * (points - images), *self.model.bounds)
+            trial = to_grid(images, trial, self.model.bounds)
+            hit = wrong(trial) & ~settled
+            best = torch.where(hit.view(shape), trial, best)
+            settled |= hit
+        return best
+
+    def _conclude(self, samples: Tensor, points: Tensor, radius: Tensor) -> None:
+        """Evidence and status of what was found."""
+        here = samples.to(self.images.device)
+        images, labels = self.images[here], self.labels[here]
+        box = self.box[0][here], self.box[1][here]
+        evidence = gather_evidence(self.model, self.problem, images, labels, points, radius, box, samples, self.models)
+        self.stationarity[samples], self.shrink[samples] = evidence.stationarity, evidence.shrink
+        self.violation[samples] = evidence.violation
+        for i, sample in enumerate(samples.tolist()):
+            if isinstance(self.problem, MaxLoss):
+                self.status[sample] = Status.FOUND
+            else:
+                # The image's ball lies within twice the radius of the point, stationarity reaches out by one.
+                sure = 2 * float(evidence.stationarity[i]) <= self.tol
+                self.status[sample] = Status.CONVERGED if sure else Status.BUDGET
+
+    def _shortfall(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """(n,) by how much the logits are short of what is wanted."""
+        own = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
+        other = logits.scatter(1, labels.unsqueeze(1), -torch.inf).amax(1)
+        gap = other - own if self.problem.targeted else own - other
+        return gap.clamp(min=0).double().cpu()
+
+    def result(self, seconds: float, remarks: list[str]) -> Run:
+        evidence = AnswerEvidence(self.stationarity, self.violation, self.shrink)
+        return Run(
+            self.problem, self.radius, self.adversarial, self.x_adv, self.status, evidence, self.model.passes,
+            self.attack, seconds, remarks,
+        )  # fmt: skip

@@ -1,0 +1,219 @@
+"""How good is a point, seen from the point alone? Works for any attack's answer, in the metric's own units.
+
+At a misclassified x at distance r the condition is replaced by linear models c_j + g_j'(z - x_j) <= 0, taken at x and
+at a few points close to it. By how much could the radius shrink within distance delta of x if they were true?
+
+    E(delta) = max r - d(z, x0)   s.t.  all models hold,  d(z, x) <= delta,  z in the box
+            <= min over k >= 0, v in the eps-subdifferential of d at x of
+               k'b + eps + delta |(v + sum_j k_j g_j) where z can move|_q
+
+with b_j >= 0 the room that model j leaves at x, and q dual to p. Every choice of k and v gives a bound, so an inexact
+minimisation errs on the side of doubt. For a classifier with two classes and linear logits the models are exact, and
+E(2 r) / r bounds the relative excess of the radius: the ball that holds the optimum is within 2 r of x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pwcf.losses import margin
+from pwcf.metrics import Lp, Metric
+from pwcf.models import Counted
+from pwcf.problems import MinRadius, Problem
+
+# The neighbourhood of the readable number, in units of the radius.
+NEAR = 0.05
+# Neighbouring models are taken within this share of it: close enough to be of the same region, or of the next one.
+SAMPLED_WITHIN = 0.01
+# Golden-section steps for one multiplier: its interval shrinks by .618 each.
+GOLDEN = 32
+# An entry of an l1 move below this share of the largest counts as zero, at the price of its size.
+ZERO = 1e-4
+
+
+@dataclass(frozen=True)
+class AnswerEvidence:
+    """Evidence of n answers; NaN where there is no answer to judge."""
+
+    stationarity: Tensor
+    """(n,) share of the radius that could go if the linear models held up to the distance of the image; in [0, 1]"""
+    violation: Tensor
+    """(n,) how much the returned point is short of being misclassified, in logits"""
+    shrink: Tensor
+    """(n,) share of the radius that could go within 5 % of it: what a longer search nearby may gain"""
+
+
+def evidence_passes(models: int) -> int:
+    """What ``gather_evidence`` spends on a sample."""
+    return 2 * models
+
+
+def gather_evidence(
+    model: Counted,
+    problem: Problem,
+    images: Tensor,
+    labels: Tensor,
+    points: Tensor,
+    distance: Tensor,
+    box: tuple[Tensor, Tensor],
+    samples: Tensor,
+    models: int = 1,
+) -> AnswerEvidence:
+    """For points (n, ...) that were verified. ``models`` linear models each, a forward and a backward pass for each."""
+    n = images.shape[0]
+    nothing = torch.zeros(n, dtype=torch.float64)
+    if n == 0 or not isinstance(problem, MinRadius):
+        # A misclassified point within eps is the maximum of a clipped loss: nothing is left to gain.
+        return AnswerEvidence(nothing, nothing, nothing)
+    cuts = _cuts(model, problem, images, labels, points, samples, models)
+    state = _State.of(problem.metric, images, points, distance, box)
+    wide = _least(cuts, state, 1.0)
+    near = _least(cuts, state, NEAR)
+    return AnswerEvidence(wide.clamp(max=1).cpu(), nothing, near.clamp(max=NEAR).cpu())
+
+
+@dataclass(frozen=True)
+class _Cuts:
+    room: Tensor
+    """(n, j) b"""
+    g: Tensor
+    """(n, j, entries)"""
+
+
+def _cuts(
+    model: Counted, problem: Problem, images: Tensor, labels: Tensor, points: Tensor, samples: Tensor, models: int
+) -> _Cuts:
+    """Linear models of the condition: at x towards the class it has, and at neighbours along fixed directions."""
+    size = SAMPLED_WITHIN * NEAR * (points - images).flatten(1).abs().amax(1)
+    generator = torch.Generator().manual_seed(0)
+    rooms, slopes = [], []
+    target = torch.full_like(labels, -1)  # until the first model has told which class x has
+
+    def condition(logits: Tensor, rows: slice) -> Tensor:
+        own = labels[rows]
+        if problem.targeted:
+            return margin(logits, own)
+        return -margin(logits, own, torch.where(target[rows] < 0, _others(logits, own), target[rows]))
+
+    for j in range(models):
+        x = points
+        if j:
+            noise = 2 * torch.rand(points.shape[1:], generator=generator).to(points) - 1
+            x = points + size.view(-1, *(1 for _ in points.shape[1:])) * noise
+        logits, c, g = model.value_and_gradient(x, samples, condition)
+        if j == 0:
+            target = _others(logits, labels)
+        slope = g.flatten(1).double()
+        rooms.append(-(c.double() + (slope * (points - x).flatten(1).double()).sum(1)))
+        slopes.append(slope)
+    return _Cuts(torch.stack(rooms, 1).clamp(min=0), torch.stack(slopes, 1))
+
+
+def _others(logits: Tensor, labels: Tensor) -> Tensor:
+    return logits.scatter(1, labels.unsqueeze(1), -torch.inf).argmax(1)
+
+
+@dataclass(frozen=True)
+class _State:
+    """What the bound needs to know of the points, flat and in float64."""
+
+    metric: Metric
+    move: Tensor
+    """(n, entries) x - x0"""
+    radius: Tensor
+    """(n,)"""
+    slope: Tensor
+    """(n, entries) a gradient of the distance"""
+    down: Tensor
+    """(n, entries) whether the entry can fall"""
+    up: Tensor
+
+    @classmethod
+    def of(cls, metric: Metric, images: Tensor, points: Tensor, distance: Tensor, box: tuple[Tensor, Tensor]) -> _State:
+        reference, x = (images.double(), points.double()) if isinstance(metric, Lp) else (images, points)
+        with torch.enable_grad():
+            leaf = x.detach().requires_grad_(True)
+            (slope,) = torch.autograd.grad(metric(reference, leaf).sum(), leaf)
+        lower, upper = box
+        return cls(
+            metric,
+            (points.double() - images.double()).flatten(1),
+            distance.to(points.device),
+            slope.flatten(1).double(),
+            (points > lower).flatten(1),
+            (points < upper).flatten(1),
+        )
+
+    def bound(self, u: Tensor, reach: float) -> Tensor:
+        """(n,) eps + delta |(v + u) where z can move|_q, relative to the radius, with a good v for this u."""
+        p = self.metric.p if isinstance(self.metric, Lp) else None
+        radius = self.radius.unsqueeze(1)
+        delta = reach * radius
+        v, cost = self.slope, torch.zeros_like(self.radius)
+        if p == 1:
+            size = self.move.abs()
+            small = size <= ZERO * size.amax(1, keepdim=True)
+            v = torch.where(small, torch.clamp(-u, -1, 1), self.move.sign())
+            cost = (size - v * self.move).sum(1)
+        elif p == torch.inf:
+            # Weight goes to entries that lie near the ball's surface on the side u pulls them to, 1 in all.
+            gap = radius - self.move.abs()
+            v = torch.where((u * self.move < 0) & (gap < delta), -u, torch.zeros_like(u))
+            total = v.abs().sum(1, keepdim=True)
+            v = v / total.clamp(min=1)
+            rest = (1 - total.clamp(max=1)).squeeze(1)
+            cost = (v.abs() * gap).sum(1) + rest * min(reach, 1.0) * self.radius
+        w = v + u
+        w = torch.where(torch.where(w > 0, self.down, self.up), w, torch.zeros_like(w))
+        dual = self.metric.dual if isinstance(self.metric, Lp) else 2.0
+        residual: Tensor = torch.linalg.vector_norm(w, ord=dual, dim=1)
+        if p is None:  # a distance without structure: how far x is from the image is said in the l2 sense
+            delta = reach * self.move.norm(dim=1, keepdim=True)
+        bound: Tensor = (cost + delta.squeeze(1) * residual) / self.radius
+        return bound
+
+
+def _least(cuts: _Cuts, state: _State, reach: float) -> Tensor:
+    """(n,) the least bound found: multiplier after multiplier by golden section on a convex function."""
+    g, room = cuts.g, cuts.room / state.radius.unsqueeze(1)
+    dual = state.metric.dual if isinstance(state.metric, Lp) else 2.0
+    # Beyond this multiplier the cut's own gradient is longer than twice the distance's.
+    top = 2 * torch.linalg.vector_norm(state.slope, ord=dual, dim=1).clamp(min=1e-30)
+    k = torch.zeros_like(room)
+    best = state.bound(torch.zeros_like(state.move), reach)
+    for j in range(room.shape[1]):
+        size = torch.linalg.vector_norm(g[:, j], ord=dual, dim=1)
+        others = (k.unsqueeze(2) * g).sum(1) - k[:, j : j + 1] * g[:, j]
+        offset = (k * room).sum(1) - k[:, j] * room[:, j]
+
+        def value(kj: Tensor, j: int = j, others: Tensor = others, offset: Tensor = offset) -> Tensor:
+            return offset + kj * room[:, j] + state.bound(others + kj.unsqueeze(1) * g[:, j], reach)
+
+        kj, least = _golden(value, torch.zeros_like(size), 2 * top / size.clamp(min=1e-30))
+        better = least < best
+        k[:, j] = torch.where(better, kj, k[:, j])
+        best = torch.where(better, least, best)
+    return best
+
+
+def _golden(value: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    """Where a convex function of one variable per row is least, and how small it is there."""
+    ratio = (5**0.5 - 1) / 2
+    a, b = high - ratio * (high - low), low + ratio * (high - low)
+    at_a, at_b = value(a), value(b)
+    for _ in range(GOLDEN):
+        left = at_a < at_b
+        low, high = torch.where(left, low, a), torch.where(left, b, high)
+        new = torch.where(left, high - ratio * (high - low), low + ratio * (high - low))
+        at_new = value(new)
+        a, b, at_a, at_b = (
+            torch.where(left, new, b),
+            torch.where(left, a, new),
+            torch.where(left, at_new, at_b),
+            torch.where(left, at_a, at_new),
+        )
+    return torch.where(at_a < at_b, a, b), torch.minimum(at_a, at_b)
