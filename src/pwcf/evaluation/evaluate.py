@@ -14,7 +14,7 @@ from pwcf.attacks import Attack, Task, as_attack
 from pwcf.evaluation.progress import progress_bar
 from pwcf.evaluation.run import Run
 from pwcf.models import ENOUGH, Classifier, Counted, check_inputs, warnings_about
-from pwcf.problems import MaxLoss, MinRadius, Problem, is_wrong
+from pwcf.problems import MaxLoss, MinRadius, Problem, is_surely_wrong, is_wrong
 from pwcf.solvers import Status
 from pwcf.verify import (
     HALVINGS,
@@ -38,6 +38,8 @@ CHECKS = 6
 MODELS, MODELS_SMALL, SMALL_BUDGET = 4, 1, 500
 # Samples that are worked on together: few enough for progress to be seen, many enough to fill a batch of rows.
 GROUP, GROUP_ENTRIES = 64, 1_000_000
+# How far out a point that just fails to be misclassified is looked for.
+OUTWARDS = (1.0003, 1.003, 1.02)
 # Stretchings of a point that is no longer misclassified once it is rounded to 8 bits.
 STRETCHES = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0)
 
@@ -89,13 +91,13 @@ def evaluate(
     _check_count("batch", batch, 1)
     if not isinstance(tol, (int, float)) or not tol > 0:
         raise ValueError(f"tol: expected a number > 0, found {tol!r}")
+    check_inputs(classifier, images, labels)
+    remarks = warnings_about(classifier, images, labels)
+    for remark in remarks:
+        warnings.warn(remark, stacklevel=2)
     with classifier.in_use():
-        check_inputs(classifier, images, labels)
         counted = Counted(classifier, images.shape[0], batch)
-        remarks = warnings_about(classifier, images, labels)
         _count_checks(counted, images.shape[0])
-        for remark in remarks:
-            warnings.warn(remark, stacklevel=2)
         labels = labels.to(images.device, torch.int64)
         box = _box(classifier, images, mask)
         evaluation = _Evaluation(counted, problem, images, labels, box, chosen, budget, seed, eight_bit, tol)
@@ -205,7 +207,7 @@ class _Evaluation:
         images, labels = self.images[here], self.labels[here]
         box = self.box[0][here], self.box[1][here]
         repairs = 2 + (len(STRETCHES) if self.eight_bit else 0)
-        repairs += HALVINGS if isinstance(self.problem, MinRadius) else 0
+        repairs += HALVINGS + len(OUTWARDS) if isinstance(self.problem, MinRadius) else 0
         left = self.budget - CHECKS - evidence_passes(self.models) - len(self.attacks) * repairs
         best = torch.full((len(samples),), torch.inf, dtype=torch.float64)
         points = images.clone()
@@ -234,15 +236,31 @@ class _Evaluation:
         eps = None if self.eps is None else self.eps[samples].to(images.device)
 
         def wrong(x: Tensor) -> Tensor:
-            return is_wrong(self.model.logits(x, samples), labels, self.problem.targeted)
+            return is_surely_wrong(self.model.logits(x, samples), labels, self.problem.targeted)
 
         if eps is not None:
             points = within(self.problem.metric, images, points, eps, box)
         else:
-            points = to_boundary(wrong, images, points, wrong(points))
+            points, hit = self._outwards(points, images, wrong, box)
+            points = to_boundary(wrong, images, points, hit)
         if self.eight_bit:
             points = self._on_grid(points, images, wrong)
         return points
+
+    def _outwards(
+        self, points: Tensor, images: Tensor, wrong: Callable[[Tensor], Tensor], box: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Points that only rounding keeps from being misclassified, a little further out; and which are now."""
+        shape = (-1, *(1 for _ in images.shape[1:]))
+        hit = wrong(points)
+        for factor in OUTWARDS:
+            if bool(hit.all()):
+                break
+            trial = torch.clamp(images + factor * (points - images), *box)
+            new = wrong(trial) & ~hit
+            points = torch.where(new.view(shape), trial, points)
+            hit |= new
+        return points, hit
 
     def _on_grid(self, points: Tensor, images: Tensor, wrong: Callable[[Tensor], Tensor]) -> Tensor:
         """Stretched as little as it takes to be misclassified once it is rounded."""

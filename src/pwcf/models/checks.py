@@ -34,7 +34,7 @@ def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> None
             f"images: expected values within bounds ({lower:g}, {upper:g}), found {low:g} to {high:g}; give bounds=, "
             "or images before normalisation with mean= and std= to Classifier"
         )
-    with torch.no_grad():
+    with classifier.in_use(), torch.no_grad():
         classes = classifier(images[:1]).shape[1]
     if int(labels.min()) < 0 or int(labels.max()) >= classes:
         raise ValueError(
@@ -49,7 +49,8 @@ def warnings_about(classifier: Classifier, images: Tensor, labels: Tensor) -> li
     if x.shape[0] == 0:
         return []
     found = []
-    if isinstance(classifier.model, nn.Module) and any(module.training for module in classifier.model.modules()):
+    modules = classifier.model.modules() if isinstance(classifier.model, nn.Module) else ()
+    if any(module.training and _has_modes(module) for module in modules):
         found.append("The model is in train mode; it is put in eval mode during the evaluation.")
     with classifier.in_use(), torch.enable_grad():
         leaf = x.detach().requires_grad_(True)
@@ -84,3 +85,8 @@ def warnings_about(classifier: Classifier, images: Tensor, labels: Tensor) -> li
     if bool((logits.argmax(1) != y).double().mean() > 0.9) and x.shape[0] >= 10:
         found.append("Nearly all images are misclassified as they are: check labels, bounds and normalisation.")
     return found
+
+
+def _has_modes(module: nn.Module) -> bool:
+    """Whether it computes something else in train mode."""
+    return isinstance(module, (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm, nn.AlphaDropout))

@@ -15,6 +15,8 @@ from pwcf.metrics import Distance, Metric, as_metric
 
 # Distances are sums of many terms; a point this much beyond eps (relative) is at eps.
 EPS_SLACK = 1e-6
+# Logits are sums whose order depends on the batch: they differ by a few dozen units in the last place.
+ROUNDING = 32
 
 
 @dataclass(frozen=True, init=False)
@@ -102,3 +104,10 @@ def is_wrong(logits: Tensor, labels: Tensor, targeted: bool) -> Tensor:
     """(b,) whether the logits are what an attack wants, strictly: a tie is still the right class."""
     loss = margin(logits, labels)
     return loss < 0 if targeted else loss > 0
+
+
+def is_surely_wrong(logits: Tensor, labels: Tensor, targeted: bool) -> Tensor:
+    """(b,) the same by more than rounding: still so when the model computes the sample in another batch."""
+    loss = margin(logits, labels)
+    slack = ROUNDING * torch.finfo(logits.dtype).eps * logits.abs().amax(1)
+    return loss < -slack if targeted else loss > slack

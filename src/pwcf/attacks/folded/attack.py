@@ -15,14 +15,18 @@ from pwcf.problems import MaxLoss, is_wrong
 from pwcf.solvers import Restarts, minimize
 
 # Passes per sample beside the solver's evaluations, each of which is one forward and one backward: minimize() checks
-# its functions with up to two forward passes, and the repair takes one for each factor.
+# its functions with up to two forward passes, and at the end two candidates are looked at.
 CHECKS = 2
 EVALUATION = 2
+CANDIDATES = 2
 # A minimum of the radius lies on the boundary, where rounding decides what the class is. Up to 5 % further out
 # an answer is still worth having.
 FURTHER = (1.0, 1.001, 1.01, 1.05)
 # Halvings of the way back into the ball of max-loss; they cost no passes.
 HALVINGS = 24
+# The paper's BFGS keeps a full matrix. Up to 200 variables ours does too; beyond, this many pairs: with 6 instead of
+# 50 the l1 radius is twice as large. Where pairs take much memory the solver's few must do.
+PAIRS, PAIRS_UP_TO = 50, 20_000
 # Starts are fewer where the budget does not give each of them about this many evaluations in stage 1.
 LEAST_EVALUATIONS = 10
 
@@ -36,7 +40,7 @@ class Folded:
     reformulate: bool = True
     """slack forms of linf and l1, the linf ball entry by entry"""
     rescale: bool = True
-    """sqrt(n) before the linf radius; seen by the solver only with ``test="published"``, else it scales by itself"""
+    """sqrt(n) t in place of the linf radius t, as objective and as variable"""
     clip: bool = True
     """losses end at 0.01 (margin, DLR) or ln K (cross-entropy)"""
     starts: int = 10
@@ -53,12 +57,14 @@ class Folded:
     """None: the solver's. The paper's is 1e-2, at which many points are not misclassified."""
     test: str = "bundle"
     """the solver's stopping test; "published" is the paper's, and leaves functions unscaled as published"""
+    remember: bool = True
+    """whether the best point the solver has evaluated may be the answer, or only the one it ends with"""
     name: str = "pwcf-folded"
 
     def __call__(self, task: Task) -> Tensor:
         form = Formulation(task, Techniques(self.fold, self.reformulate, self.rescale, self.clip))
         max_loss = isinstance(task.problem, MaxLoss)
-        repairs = 0 if max_loss else len(FURTHER)
+        repairs = CANDIDATES * (1 if max_loss else len(FURTHER))
         evaluations = (task.budget - CHECKS - repairs) // EVALUATION
         if evaluations < 1 or form.x.shape[0] == 0:
             return task.images
@@ -75,13 +81,15 @@ class Folded:
             max_iterations=self.iterations or (400 if max_loss else 4000),
             budget=evaluations,
             slots=task.model.batch,
+            memory=PAIRS if starts.shape[2] <= PAIRS_UP_TO else None,
             test=self.test,
             restarts=Restarts(starts[1:], k) if R > 1 else None,
         )
         everyone = torch.arange(form.x.shape[0], device=form.x.device)
-        found = torch.clamp(form.points(solution.x, everyone), form.lower, form.upper)
-        found = into_ball(form, found) if max_loss else out_to_misclassified(form, found)
-        return found.view_as(task.images)
+        found = [torch.clamp(form.points(solution.x, everyone), form.lower, form.upper)]
+        if self.remember:
+            found.append(form.seen.points)
+        return best_of(form, found).view_as(task.images)
 
     def _starts(self, task: Task, form: Formulation, R: int) -> Tensor:
         """(R, n samples, entries) random points about the images, inside the box."""
@@ -92,25 +100,43 @@ class Folded:
         return torch.clamp(form.x + size * drawn, form.lower, form.upper)
 
 
-def out_to_misclassified(form: Formulation, points: Tensor) -> Tensor:
-    """Min-radius: the first of some points on the ray from the image through x' that is misclassified, else x'."""
+def best_of(form: Formulation, candidates: list[Tensor]) -> Tensor:
+    """The nearest of the candidates (b, n) that are misclassified; if none is, the first."""
+    best = candidates[0]
+    least = torch.full_like(best[:, 0], torch.inf)
+    everyone = torch.arange(best.shape[0], device=best.device)
+    for candidate in candidates:
+        if form.task.eps is not None:
+            candidate = into_ball(form, candidate)
+        candidate, wrong = out_to_misclassified(form, candidate, (1.0,) if form.task.eps is not None else FURTHER)
+        with torch.no_grad():
+            cost = torch.where(wrong, form.distance(candidate, everyone), torch.inf)
+        best = torch.where((cost < least).unsqueeze(1), candidate, best)
+        least = torch.minimum(cost, least)
+    return best
+
+
+def out_to_misclassified(form: Formulation, points: Tensor, factors: tuple[float, ...]) -> tuple[Tensor, Tensor]:
+    """The first of some points on the ray from the image through x' that is misclassified, else x'; and whether."""
     task, found = form.task, points
-    left = torch.arange(points.shape[0], device=points.device)
-    for factor in FURTHER:
+    done = (points == form.x).all(1)  # an image is no candidate
+    wrong = torch.zeros_like(done)
+    for factor in factors:
+        left = (~done).nonzero().squeeze(1)
         if left.numel() == 0:
             break
         x = form.x[left]
-        trial = torch.clamp(x + factor * (points[left] - x), form.lower[left], form.upper[left])
-        trial = trial if factor != 1 else points[left]
+        trial = points[left] if factor == 1 else x + factor * (points[left] - x)
+        trial = torch.clamp(trial, form.lower[left], form.upper[left])
         logits = task.model.logits(trial.view(-1, *form.shape), task.samples[left.to(task.samples.device)])
-        wrong = is_wrong(logits, task.labels[left], task.problem.targeted)
-        found = found.index_copy(0, left[wrong], trial[wrong])
-        left = left[~wrong]
-    return found
+        hit = is_wrong(logits, task.labels[left], task.problem.targeted)
+        found = found.index_copy(0, left[hit], trial[hit])
+        done, wrong = done.index_fill(0, left[hit], True), wrong.index_fill(0, left[hit], True)
+    return found, wrong
 
 
 def into_ball(form: Formulation, points: Tensor) -> Tensor:
-    """Max-loss: the last point on the way from the image to x' that is within eps: x' itself if it is."""
+    """The last point on the way from the image to x' that is within eps: x' itself if it is."""
     everyone = torch.arange(points.shape[0], device=points.device)
     assert form.task.eps is not None
     eps = form.task.eps.to(points.device)
@@ -121,12 +147,15 @@ def into_ball(form: Formulation, points: Tensor) -> Tensor:
         return form.distance(candidates, everyone).double() <= eps
 
     with torch.no_grad():
-        best = torch.where(inside(points).unsqueeze(1), points, form.x)
+        within = inside(points)
+        if bool(within.all()):
+            return points
+        best = torch.where(within.unsqueeze(1), points, form.x)
         low, high = torch.zeros_like(eps), torch.ones_like(eps)
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
             trial = form.x + middle.to(points).unsqueeze(1) * (points - form.x)
             hit = inside(trial)
             low, high = torch.where(hit, middle, low), torch.where(hit, high, middle)
-            best = torch.where((hit & ~inside(points)).unsqueeze(1), trial, best)
+            best = torch.where((hit & ~within).unsqueeze(1), trial, best)
     return best

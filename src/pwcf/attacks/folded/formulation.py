@@ -1,7 +1,8 @@
 """A question as  min f(z)  s.t.  c(z) <= 0,  in the forms of the paper (table "Summary of PWCF formulations").
 
-z = (x', t): the flat point and, in the slack forms, slacks t. With y the label, c_y(x') = f_y - max_{i != y} f_i the
-condition of a misclassification (targeted: max_{i != y} f_i - f_y) and [l, u] the box:
+z = (x', t): the flat point and, in the slack forms, slacks t (linf: sqrt(n) t). With y the label,
+c_y(x') = f_y - max_{i != y} f_i the condition of a misclassification (targeted: max_{i != y} f_i - f_y) and [l, u] the
+box:
 
     min-radius  (eq. min_distort)   min d(x, x')    s.t.  c_y(x') <= 0,                       x' in [l, u]
       linf      (eq. min reform)    min sqrt(n) t   s.t.  c_y(x') <= 0,  -t <= x' - x <= t,   x' in [l, u]
@@ -22,6 +23,7 @@ import torch
 from torch import Tensor
 
 from pwcf.attacks.attack import Task
+from pwcf.attacks.folded.seen import Seen
 from pwcf.losses import as_loss, clip_level, clipped, margin
 from pwcf.metrics import Lp
 from pwcf.problems import Constraint, MaxLoss, ineq
@@ -36,8 +38,9 @@ class Techniques:
     reformulate: bool = True
     """The forms for linf and l1 above. Without, d stands as it is: its subgradients are sparse (linf) or signs (l1)."""
     rescale: bool = True
-    """sqrt(n) before the linf radius, which else is tiny beside folded constraints. No effect where the solver scales
-    the objective by its own first gradient, as ours does unless ``test="published"``."""
+    """sqrt(n) t in place of the linf radius t, which is tiny beside folded constraints. The solver's variable is then
+    tau = sqrt(n) t: as an objective alone sqrt(n) t would be t again, for the solver scales by first gradients. With t
+    itself the fold's slope is up to sqrt(n) times as steep in t as in x', and rows stall at four times the radius."""
     clip: bool = True
     """Losses end where a sample is misclassified for sure: margin at 0.01, cross-entropy at ln K."""
 
@@ -54,6 +57,8 @@ class Formulation:
         self.metric = task.problem.metric
         self.p = self.metric.p if isinstance(self.metric, Lp) else None
         self.slacks = self._slacks()
+        self.scale = math.sqrt(self.n) if how.rescale and self.p == math.inf else 1.0
+        self.seen = Seen(self)
 
     def _slacks(self) -> int:
         """One slack for linf, one per entry for l1; max-loss has eps in its place."""
@@ -65,9 +70,9 @@ class Formulation:
 
     def variables(self, points: Tensor) -> Tensor:
         """z (b, n + slacks) of flat points (b, n), one per sample, with the least slacks that satisfy their group."""
-        size = (points - self.x).abs()
         if self.slacks == 0:
             return points
+        size = self.scale * (points - self.x).abs()
         return torch.cat([points, size.amax(1, keepdim=True) if self.slacks == 1 else size], 1)
 
     def points(self, z: Tensor, rows: Tensor) -> Tensor:
@@ -90,9 +95,9 @@ class Formulation:
         """(a,) what is minimised: the radius, or minus the loss."""
         if isinstance(self.task.problem, MaxLoss):
             return -self._loss(self._logits(z, rows), rows)
-        t = z[:, self.n :]
-        radius = t.sum(1) if self.slacks else self.distance(self.points(z, rows), rows)
-        return math.sqrt(self.n) * radius if self.how.rescale and self.p == math.inf else radius
+        if self.slacks:
+            return z[:, self.n :].sum(1)
+        return self.scale * self.distance(self.points(z, rows), rows)
 
     def constraints(self) -> list[Constraint]:
         fold = self.how.fold
@@ -108,6 +113,11 @@ class Formulation:
         """d(x, x') (a,) of flat points (a, n)."""
         return self.metric(self.x[rows].view(-1, *self.shape), points.view(-1, *self.shape))
 
+    def eps(self, rows: Tensor) -> Tensor:
+        """(a,) in the images' dtype."""
+        assert self.task.eps is not None
+        return self.task.eps.to(self.x)[rows]
+
     def _condition(self, z: Tensor, rows: Tensor) -> Tensor:
         """c_y <= 0: misclassified; targeted: of the wanted class."""
         loss = margin(self._logits(z, rows), self.task.labels[rows])
@@ -115,7 +125,7 @@ class Formulation:
 
     def _slack(self, z: Tensor, rows: Tensor) -> Tensor:
         """x' - x - t and x - x' - t, both sides."""
-        move, t = self.points(z, rows) - self.x[rows], z[:, self.n :]
+        move, t = self.points(z, rows) - self.x[rows], z[:, self.n :] / self.scale
         return torch.cat([move - t, -move - t], 1)
 
     def _box(self, z: Tensor, rows: Tensor) -> Tensor:
@@ -123,20 +133,19 @@ class Formulation:
         return torch.cat([self.lower[rows] - point, point - self.upper[rows]], 1)
 
     def _ball(self, z: Tensor, rows: Tensor) -> Tensor:
-        return self.distance(self.points(z, rows), rows) - self._eps(rows)
+        return self.distance(self.points(z, rows), rows) - self.eps(rows)
 
     def _entrywise_ball(self, z: Tensor, rows: Tensor) -> Tensor:
         """Both sides; the paper's table prints one of them, its equation both."""
-        move, eps = self.points(z, rows) - self.x[rows], self._eps(rows).unsqueeze(1)
+        move, eps = self.points(z, rows) - self.x[rows], self.eps(rows).unsqueeze(1)
         return torch.cat([move - eps, -move - eps], 1)
 
-    def _eps(self, rows: Tensor) -> Tensor:
-        assert self.task.eps is not None
-        return self.task.eps.to(self.x)[rows]
-
     def _logits(self, z: Tensor, rows: Tensor) -> Tensor:
-        samples = self.task.samples[rows.to(self.task.samples.device)]
-        return self.task.model.differentiable(self.points(z, rows).view(-1, *self.shape), samples)
+        points, samples = self.points(z, rows), self.task.samples[rows.to(self.task.samples.device)]
+        logits = self.task.model.differentiable(points.view(-1, *self.shape), samples)
+        if z.requires_grad:  # the solver's checks of its functions are no points of its own
+            self.seen.note(points, rows, logits)
+        return logits
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         """What max-loss maximises; targeted: minus the loss of the wanted class."""

@@ -102,7 +102,7 @@ def l2_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tens
 
 @dataclass(frozen=True)
 class LpRule:
-    """For 1 < p < inf: pull the point towards the nearest one on the cut in the l_p sense, then project onto cut and box.
+    """For 1 < p < inf: pull towards the nearest point of the cut in the l_p sense, then project onto cut and box.
 
     For p = 2 this is ``l2_rule``: the image and its projection onto the cut differ by a multiple of g.
     """

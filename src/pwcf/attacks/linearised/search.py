@@ -15,10 +15,11 @@ from torch import Tensor
 from pwcf.attacks.attack import Task
 from pwcf.attacks.linearised.rules import Iterate
 from pwcf.attacks.linearised.schedule import Leg, Stage, stages
+from pwcf.attacks.quasi_newton import descend
 from pwcf.attacks.seeds import noise_of, seeds_of
 from pwcf.losses import margin
 from pwcf.metrics import Lp
-from pwcf.problems import is_wrong
+from pwcf.problems import is_surely_wrong
 
 # Noise around the image: uniform, as long as this share of the best distance in the same norm (l2 for all but linf).
 NOISE_LINF, NOISE_L2 = 0.75, 1.8
@@ -88,6 +89,10 @@ class Search:
         ranked = self.radius[open_images].argsort(dim=1, stable=True)[:, : stage.targets]
         image, column = open_images.repeat_interleave(ranked.shape[1]), ranked.flatten()
         x = self._start(stage, number, open_images, column)
+        if not stage.legs:
+            best, best_x = descend(self.task, image, self.targets[image, column], x, 2 * stage.evaluations)
+            self._store(Rows(image, column, x, x, best, best, best_x))
+            return
         best = torch.full_like(x[:, 0], torch.inf)
         rows = Rows(image, column, x, x, torch.zeros_like(best), best, x)
         for leg in stage.legs:
@@ -176,4 +181,4 @@ class Search:
 
         points = rows.x.view(-1, *self.shape)
         logits, c, g = self.task.model.value_and_gradient(points, self.task.samples[rows.image], condition)
-        return is_wrong(logits, labels, targeted), c, g.flatten(1)
+        return is_surely_wrong(logits, labels, targeted), c, g.flatten(1)
