@@ -72,7 +72,7 @@ def test_radii_of_a_linear_model_with_all_that_a_run_promises(metric: str, budge
     assert run.passes.forward.sum() == net.calls - ROWS  # the line with argmax above was one more call
     assert run.attack[1:] == ["pwcf"] * (ROWS - 1)
     # Models of a linear classifier are exact: the evidence must bound the excess.
-    assert (2 * run.evidence.stationarity[1:] >= (1 - 1 / ratio) - 1e-6).all()
+    assert (2 * run.evidence.stationarity[1:] >= (1 - 1 / ratio) - 1e-5).all()  # gradients are float32
     assert run.evidence.violation.abs().max() == 0
     for status, excess in zip(run.status[1:], ratio, strict=True):
         assert status in (Status.CONVERGED, Status.BUDGET)

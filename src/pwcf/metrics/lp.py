@@ -38,6 +38,8 @@ class Lp(Metric):
 
     def __call__(self, reference: Tensor, candidate: Tensor) -> Tensor:
         move = (candidate - reference).flatten(1)
+        if math.isinf(self.p):
+            return move.abs().amax(1)  # many times faster than vector_norm
         if self.p in _PROJECTIONS:
             norm: Tensor = torch.linalg.vector_norm(move, ord=self.p, dim=1)
             return norm

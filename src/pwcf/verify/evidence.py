@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,8 +30,8 @@ from pwcf.problems import MinRadius, Problem
 NEAR = 0.05
 # Neighbouring models are taken within this share of it: close enough to be of the same region, or of the next one.
 SAMPLED_WITHIN = 0.01
-# Golden-section steps for one multiplier: its interval shrinks by .618 each.
-GOLDEN = 32
+# Golden-section steps for one multiplier: its interval shrinks by .618 each, to a ten-thousandth.
+GOLDEN = 20
 # An entry of an l1 move below this share of the largest counts as zero, at the price of its size.
 ZERO = 1e-4
 
@@ -71,8 +72,8 @@ def gather_evidence(
         return AnswerEvidence(nothing, nothing, nothing)
     cuts = _cuts(model, problem, images, labels, points, samples, models)
     state = _State.of(problem.metric, images, points, distance, box)
-    wide = _least(cuts, state, 1.0)
-    near = _least(cuts, state, NEAR)
+    wide, mix = _least(cuts, state)
+    near = _rescaled(mix, state, NEAR)
     return AnswerEvidence(wide.clamp(max=1).cpu(), nothing, near.clamp(max=NEAR).cpu())
 
 
@@ -177,31 +178,54 @@ class _State:
         return bound
 
 
-def _least(cuts: _Cuts, state: _State, reach: float) -> Tensor:
-    """(n,) the least bound found: multiplier after multiplier by golden section on a convex function."""
-    g, room = cuts.g, cuts.room / state.radius.unsqueeze(1)
+class _Mix(NamedTuple):
+    """A sum of models with multipliers: k'b relative to the radius, and sum_j k_j g_j."""
+
+    room: Tensor
+    """(n,)"""
+    g: Tensor
+    """(n, entries)"""
+
+    def towards(self, other: _Mix, share: Tensor) -> _Mix:
+        return _Mix(torch.lerp(self.room, other.room, share), torch.lerp(self.g, other.g, share.unsqueeze(1)))
+
+    def bound(self, state: _State, reach: float) -> Tensor:
+        return self.room + state.bound(self.g, reach)
+
+
+def _least(cuts: _Cuts, state: _State) -> tuple[Tensor, _Mix]:
+    """(n,) the least bound up to the distance of the image, and the mix of models that gives it.
+
+    First the multiplier of the model at x; then every neighbour takes over the share that helps.
+    """
+    nothing = _Mix(torch.zeros_like(state.radius), torch.zeros_like(state.move))
     dual = state.metric.dual if isinstance(state.metric, Lp) else 2.0
-    # Beyond this multiplier the cut's own gradient is longer than twice the distance's.
-    top = 2 * torch.linalg.vector_norm(state.slope, ord=dual, dim=1).clamp(min=1e-30)
-    k = torch.zeros_like(room)
-    best = state.bound(torch.zeros_like(state.move), reach)
-    for j in range(room.shape[1]):
-        size = torch.linalg.vector_norm(g[:, j], ord=dual, dim=1)
-        others = (k.unsqueeze(2) * g).sum(1) - k[:, j : j + 1] * g[:, j]
-        offset = (k * room).sum(1) - k[:, j] * room[:, j]
-
-        def value(kj: Tensor, j: int = j, others: Tensor = others, offset: Tensor = offset) -> Tensor:
-            return offset + kj * room[:, j] + state.bound(others + kj.unsqueeze(1) * g[:, j], reach)
-
-        kj, least = _golden(value, torch.zeros_like(size), 2 * top / size.clamp(min=1e-30))
-        better = least < best
-        k[:, j] = torch.where(better, kj, k[:, j])
-        best = torch.where(better, least, best)
-    return best
+    longest = torch.linalg.vector_norm(state.slope, ord=dual, dim=1)
+    size = torch.linalg.vector_norm(cuts.g[:, 0], ord=dual, dim=1).clamp(min=1e-30)
+    # A multiplier that makes the model's gradient three times as long as the distance's is too large for any bound.
+    k = 3 * longest / size
+    mix, best = nothing, nothing.bound(state, 1.0)
+    for j in range(cuts.room.shape[1]):
+        other = _Mix(k * cuts.room[:, j] / state.radius, k.unsqueeze(1) * cuts.g[:, j])
+        share, least = _golden(lambda s, mix=mix, other=other: mix.towards(other, s).bound(state, 1.0), size)  # type: ignore[misc]
+        share = torch.where(least < best, share, torch.zeros_like(share))
+        best = torch.minimum(least, best)
+        mix = mix.towards(other, share)
+        if j == 0:
+            k = k * share  # its neighbours are as steep
+    return best, mix
 
 
-def _golden(value: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-    """Where a convex function of one variable per row is least, and how small it is there."""
+def _rescaled(mix: _Mix, state: _State, reach: float) -> Tensor:
+    """(n,) the least bound for another reach with the same mix, longer or shorter."""
+    nothing, twice = _Mix(0 * mix.room, 0 * mix.g), _Mix(2 * mix.room, 2 * mix.g)
+    _, least = _golden(lambda s: nothing.towards(twice, s).bound(state, reach), mix.room)
+    return torch.minimum(least, nothing.bound(state, reach))
+
+
+def _golden(value: Callable[[Tensor], Tensor], like: Tensor) -> tuple[Tensor, Tensor]:
+    """Where in [0, 1] a convex function of one variable per row is least, and how small it is there."""
+    low, high = torch.zeros_like(like), torch.ones_like(like)
     ratio = (5**0.5 - 1) / 2
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     at_a, at_b = value(a), value(b)

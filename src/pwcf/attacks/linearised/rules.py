@@ -53,19 +53,21 @@ class Iterate(NamedTuple):
     best: Tensor
     """(r,) the smallest radius of a misclassified point of this stage, inf if there is none"""
     lower: Tensor
-    """(r, n) the box"""
+    """(r, n) the box, or (1, n) where it is the same for all"""
     upper: Tensor
 
-    @property
-    def ahead(self) -> Tensor:
-        return self.x - self.before
+    def onwards(self, pace: Pace) -> Tensor:
+        """Inside the box, on from x as far as momentum carries it."""
+        return torch.clamp(torch.lerp(self.before, self.x, 1 + pace.momentum), self.lower, self.upper)
 
     def level(self, margin: Tensor) -> Tensor:
         """h of the cut g'z <= h."""
-        return (self.g * self.x).sum(-1) - self.c - SURPLUS * self.c.abs() - margin
+        return self.reach - SURPLUS * self.c.abs() - margin
 
-    def inside(self, z: Tensor) -> Tensor:
-        return torch.clamp(z, self.lower, self.upper)
+    @property
+    def reach(self) -> Tensor:
+        """h of the cut as it is, without surplus or margin."""
+        return (self.g * self.x).sum(-1) - self.c
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class Rule(Protocol):
 def l2_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
     """Pull the point towards the image, then project it onto the cut and the box."""
     pull = pace.at(share)
-    point = (1 - pull) * at.inside(at.x + pace.momentum * at.ahead) + pull * at.centre
+    point = torch.lerp(at.onwards(pace), at.centre, pull)
     radius = _norm(at.x - at.centre, 2)
     level = at.level(pace.margin_at(share) * _norm(at.g, 2) * radius)
     return onto_cut_and_box(point, at.g, level, at.lower, at.upper), memory
@@ -113,7 +115,7 @@ class LpRule:
         pull, dual = pace.at(share), self.p / (self.p - 1)
         level = at.level(pace.margin_at(share) * _norm(at.g, dual) * at.radius)
         nearest = nearest_lp(self.p, at.centre, at.g, level, at.lower, at.upper)
-        point = (1 - pull) * at.inside(at.x + pace.momentum * at.ahead) + pull * nearest
+        point = torch.lerp(at.onwards(pace), nearest, pull)
         return onto_cut_and_box(point, at.g, level, at.lower, at.upper), memory
 
 
@@ -129,7 +131,8 @@ def slope_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[T
     # A distance that is flat at x gives no direction; a step longer than the way to the image is no step towards it.
     away = _norm(at.x - at.centre, 2)
     length = torch.minimum(length, pace.at(share) * away / square.sqrt().clamp(min=torch.finfo(square.dtype).tiny))
-    point = at.inside(at.x + pace.momentum * at.ahead - length.unsqueeze(-1) * at.slope)
+    point = torch.addcmul(at.onwards(pace), length.unsqueeze(-1), at.slope, value=-1)
+    point = torch.clamp(point, at.lower, at.upper)
     level = at.level(pace.margin_at(share) * _norm(at.g, 2) * away)
     return onto_cut_and_box(point, at.g, level, at.lower, at.upper), memory
 
@@ -140,15 +143,15 @@ def linf_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Te
     ``memory`` is the radius of the stage's first step, the scale of steps outwards.
     """
     step = pace.at(share)
-    radius = _norm(at.x - at.centre, torch.inf)
-    least = least_linf_radius(at.centre, at.g, (at.g * at.x).sum(-1) - at.c, at.lower, at.upper)
+    radius, reach = at.radius, at.reach
+    least = least_linf_radius(at.centre, at.g, reach, at.lower, at.upper)
     memory = torch.where(memory > 0, memory, torch.maximum(least, radius))
     outwards = torch.maximum((1 + step) * radius, torch.minimum(least, radius + OUTWARDS * memory))
     t = torch.where(at.wrong, (1 - step) * radius, outwards)
     t = torch.minimum(t, (1 - step / 2) * at.best).unsqueeze(-1)
     lower, upper = torch.maximum(at.centre - t, at.lower), torch.minimum(at.centre + t, at.upper)
-    point = torch.clamp(at.x + pace.momentum * at.ahead, lower, upper)
-    level = at.level(pace.margin_at(share) * _norm(at.g, 1) * t.squeeze(-1))
+    point = torch.clamp(torch.lerp(at.before, at.x, 1 + pace.momentum), lower, upper)
+    level = at.level(pace.margin_at(share) * at.g.abs().sum(-1) * t.squeeze(-1))
     return onto_cut_and_box(point, at.g, level, lower, upper), memory
 
 
@@ -156,9 +159,8 @@ def l1_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tens
     """A prox step of the l1 distance on the cut. ``memory`` is the largest entry of a move so far: its scale."""
     move = at.x - at.centre
     memory = torch.maximum(memory, move.abs().amax(-1))
-    point = at.inside(at.x + pace.momentum * at.ahead)
-    level = at.level(pace.margin_at(share) * _norm(at.g, torch.inf) * _norm(move, 1))
-    return sparse_on_cut(point, at.centre, at.g, level, memory * pace.at(share), at.lower, at.upper), memory
+    level = at.level(pace.margin_at(share) * at.g.abs().amax(-1) * at.radius)
+    return sparse_on_cut(at.onwards(pace), at.centre, at.g, level, memory * pace.at(share), at.lower, at.upper), memory
 
 
 def l1_vertex_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:

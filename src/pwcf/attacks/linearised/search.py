@@ -37,6 +37,8 @@ class Rows:
     """(r,) which image"""
     column: Tensor
     """(r,) which of its targets"""
+    centre: Tensor
+    """(r, n) the images"""
     x: Tensor
     """(r, n)"""
     before: Tensor
@@ -57,6 +59,7 @@ class Search:
         self.task, self.metric = task, task.problem.metric
         self.shape = task.images.shape[1:]
         self.centre, self.lower, self.upper = (t.flatten(1) for t in (task.images, task.lower, task.upper))
+        self.masked = bool((self.lower != self.lower[:1]).any() or (self.upper != self.upper[:1]).any())
         self.seeds = seeds_of(task.images, task.seed)
         self.eps = None if task.eps is None else INSIDE * task.eps.to(self.centre)
 
@@ -91,10 +94,10 @@ class Search:
         x = self._start(stage, number, open_images, column)
         if not stage.legs:
             best, best_x = descend(self.task, image, self.targets[image, column], x, 2 * stage.evaluations)
-            self._store(Rows(image, column, x, x, best, best, best_x))
+            self._store(Rows(image, column, x, x, x, best, best, best_x))
             return
         best = torch.full_like(x[:, 0], torch.inf)
-        rows = Rows(image, column, x, x, torch.zeros_like(best), best, x)
+        rows = Rows(image, column, self.centre[image], x, x, torch.zeros_like(best), best, x.clone())
         for leg in stage.legs:
             x = torch.where(torch.isfinite(rows.best).unsqueeze(-1), rows.best_x, rows.x)
             rows = replace(rows, x=x, before=x, memory=torch.zeros_like(rows.best))
@@ -107,18 +110,21 @@ class Search:
     def _step(self, rows: Rows, leg: Leg, share: float) -> Rows:
         x = rows.x
         wrong, c, g = self._linearise(rows)
-        radius, slope = self._distance(rows.image, x)
-        better = wrong & (radius < rows.best)
-        best = torch.where(better, radius, rows.best)
-        best_x = torch.where(better.unsqueeze(-1), x, rows.best_x)
-        box = self.lower[rows.image], self.upper[rows.image]
-        at = Iterate(self.centre[rows.image], x, rows.before, c, g, wrong, radius, slope, best, *box)
+        radius, slope = self._distance(rows.centre, x)
+        better = (wrong & (radius < rows.best)).nonzero().squeeze(1)
+        # Rows own these two: they are written in place, a few rows at a time.
+        rows.best[better], rows.best_x[better] = radius[better], x[better]
+        at = Iterate(rows.centre, x, rows.before, c, g, wrong, radius, slope, rows.best, *self._box(rows.image))
         following, memory = leg.rule(at, leg.pace, share, rows.memory)
         # Where the model gives NaN or inf there is no linear model; half way back is nearer to where it was defined.
-        defined = torch.isfinite(c) & torch.isfinite(following).all(1)
-        following = torch.where(defined.unsqueeze(-1), following, 0.5 * (x + at.centre))
-        rows = Rows(rows.image, rows.column, following, x, memory, best, best_x)
+        lost = (~torch.isfinite(c + following.sum(1))).nonzero().squeeze(1)
+        following[lost] = 0.5 * (x[lost] + at.centre[lost])
+        rows = replace(rows, x=following, before=x, memory=memory)
         return rows if self.eps is None else self._leave(rows)
+
+    def _box(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        """The rows' boxes; without a mask all are the same, and one is read faster than many."""
+        return (self.lower[image], self.upper[image]) if self.masked else (self.lower[:1], self.upper[:1])
 
     def _leave(self, rows: Rows) -> Rows:
         """Store the rows that are within eps; all rows of their images leave."""
@@ -160,9 +166,9 @@ class Search:
         noise = noise_of([self.seeds[i] + number for i in images.tolist()], len(column), centre)
         return torch.clamp(centre + size[image].unsqueeze(-1) * noise, self.lower[image], self.upper[image])
 
-    def _distance(self, image: Tensor, x: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _distance(self, centre: Tensor, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Distance of x (r, n) from its image, with its gradient where the rule has nothing better."""
-        reference, candidate = (t.view(-1, *self.shape) for t in (self.centre[image], x))
+        reference, candidate = (t.view(-1, *self.shape) for t in (centre, x))
         if isinstance(self.metric, Lp):
             return self.metric(reference, candidate), None
         with torch.enable_grad():
