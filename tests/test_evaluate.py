@@ -153,7 +153,7 @@ def test_a_metric_of_ones_own_and_what_it_means() -> None:
 
     net = Linear(seed=7)
     images, labels = net.samples()
-    run = evaluate(net, images, labels, MinRadius(weighted), budget=1000)
+    run = evaluate(net, images, labels, MinRadius(weighted))
     scaled = Linear(seed=7)
     scaled.W.data /= weights.flatten()  # the same problem in the variables weights * x
     scaled.b.data = (net(images) - images.flatten(1) @ net.W.T).detach()[0]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pwcf.attacks.attack import Attack, Task
+from pwcf.attacks.folded import Folded
 from pwcf.attacks.pwcf import Pwcf
 
-__all__ = ["Attack", "Pwcf", "Task", "as_attack"]
+__all__ = ["Attack", "Folded", "Pwcf", "Task", "as_attack"]
 
-_BY_NAME = {"pwcf": Pwcf}
+_BY_NAME: dict[str, type[Pwcf | Folded]] = {"pwcf": Pwcf, "pwcf-folded": Folded}
 
 
 def as_attack(attack: str | Attack) -> Attack:

@@ -27,8 +27,8 @@ from pwcf.verify import (
     within,
 )
 
-# A radius takes a search; whether there is a point within eps is mostly seen early.
-BUDGET_MIN_RADIUS, BUDGET_MAX_LOSS = 2000, 1000
+# AttackBench's. In max-loss few samples use it up: most are broken, or given up, early.
+BUDGET = 2000
 # Below this there is nothing left for an attack after the checks.
 LEAST_BUDGET = 50
 # Passes that the look at the model and its inputs may take from a sample. Only the first ones are looked at, but what
@@ -69,7 +69,7 @@ def evaluate(
         problem: ``MinRadius(metric)`` or ``MaxLoss(metric, eps)``.
         attacks: names or attacks; the best point over all of them counts. They share the budget.
         budget: forward + backward passes per sample for everything together, checks and evidence included. Default
-            2000 for min-radius (AttackBench's), 1000 for max-loss, of which broken samples use little.
+            2000, AttackBench's, of which max-loss uses little.
         seed: with it a sample has the same answer whatever else is evaluated beside it.
         bounds: of the inputs, for a model that is not a ``Classifier`` yet; default (0, 1).
         mask: (n, ...), or one for all, bool: only these entries may change.
@@ -86,7 +86,7 @@ def evaluate(
     if not isinstance(problem, (MinRadius, MaxLoss)):
         raise TypeError(f"problem: expected MinRadius(...) or MaxLoss(...), found {type(problem).__name__}")
     if budget is None:
-        budget = BUDGET_MIN_RADIUS if isinstance(problem, MinRadius) else BUDGET_MAX_LOSS
+        budget = BUDGET
     _check_count("budget", budget, LEAST_BUDGET)
     _check_count("batch", batch, 1)
     if not isinstance(tol, (int, float)) or not tol > 0:

@@ -161,9 +161,11 @@ class _State:
             v = torch.where(small, torch.clamp(-u, -1, 1), self.move.sign())
             cost = (size - v * self.move).sum(1)
         elif p == torch.inf:
-            # Weight goes to entries that lie near the ball's surface on the side u pulls them to, 1 in all.
+            # Weight goes to entries that lie near the ball's surface on the side u pulls them to, 1 in all. Those that
+            # a bound keeps from following need none.
             gap = radius - self.move.abs()
-            v = torch.where((u * self.move < 0) & (gap < delta), -u, torch.zeros_like(u))
+            follows = torch.where(u > 0, self.down, self.up)
+            v = torch.where((u * self.move < 0) & (gap < delta) & follows, -u, torch.zeros_like(u))
             total = v.abs().sum(1, keepdim=True)
             v = v / total.clamp(min=1)
             rest = (1 - total.clamp(max=1)).squeeze(1)

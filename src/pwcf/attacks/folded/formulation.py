@@ -40,7 +40,7 @@ class Techniques:
     rescale: bool = True
     """sqrt(n) t in place of the linf radius t, which is tiny beside folded constraints. The solver's variable is then
     tau = sqrt(n) t: as an objective alone sqrt(n) t would be t again, for the solver scales by first gradients. With t
-    itself the fold's slope is up to sqrt(n) times as steep in t as in x', and rows stall at four times the radius."""
+    itself the fold's slope is up to sqrt(n) times as steep in t as in x', and rows stall at three times the radius."""
     clip: bool = True
     """Losses end where a sample is misclassified for sure: margin at 0.01, cross-entropy at ln K."""
 

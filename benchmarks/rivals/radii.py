@@ -1,0 +1,102 @@
+"""Radii of the minimum-norm rivals: one CSV file per net, norm, rival and budget.
+
+    PYTHONPATH=benchmarks python -m rivals.radii --out results/radii
+    PYTHONPATH=benchmarks python -m rivals.radii --out results/radii --budgets 100 200 500 1000 4000
+
+``radius`` is verified (see ``checking``), inf where nothing valid was found. ``forward`` and ``backward`` are
+passes per sample, ``seconds_total`` and ``cpu_seconds`` the wall and processor time of the whole batch: the same in
+every row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import traceback
+from pathlib import Path
+
+import torch
+
+from . import checking, nets, records
+from .counting import Counted
+from .minimum_norm import PUBLISHED_STEPS, RIVALS
+
+COLUMNS = ("sample", "test_index", "radius", "forward", "backward", "seconds_total", "cpu_seconds")
+NORMS = ("linf", "l2", "l1")
+SLOWEST = "fab"
+
+
+def label_of(rival: str, budget: int | None) -> str:
+    """What stands for the budget in a file's name. A thousand steps are 2000 passes: the same run."""
+    same = RIVALS[rival].stepwise and budget == 2 * PUBLISHED_STEPS
+    return "published" if budget is None or same else str(budget)
+
+
+def file_of(out: Path, net: str, norm: str, rival: str, budget: int | None) -> Path:
+    return out / f"{net}.{norm}.{rival}.{label_of(rival, budget)}.csv"
+
+
+def run(task: nets.Task, norm: str, rival: str, budget: int | None, path: Path) -> None:
+    setting = RIVALS[rival].build(norm, task.dataset, budget)
+    model = Counted(task.net)
+    torch.manual_seed(0)
+    began, began_cpu = time.perf_counter(), time.process_time()
+    points = setting.attack(model, task.images.clone(), task.labels.clone())
+    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - began_cpu
+    n = len(task.images)
+    forward, backward = model.forward_rows / n, model.backward_rows / n
+    radius = checking.radii(task.net, task.images, task.labels, points, norm)
+    found = radius.isfinite()
+    mean = radius[found].mean().item()
+    title = f"{task.name} {norm} {rival} {label_of(rival, budget)}"
+    print(
+        f"{title}: mean {mean:.5f} of {int(found.sum())}/{n}, {forward:.0f} + {backward:.0f} passes, {seconds:.1f} s",
+        flush=True,
+    )
+    times = (f"{seconds:.2f}", f"{cpu_seconds:.2f}")
+    rows = [
+        (i, int(task.test_index[i]), f"{radius[i].item():.9g}", f"{forward:g}", f"{backward:g}", *times)
+        for i in range(n)
+    ]
+    records.write(path, [title, setting.text], COLUMNS, rows)
+
+
+def budget_of(text: str) -> int | None:
+    return None if text == "published" else int(text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nets", nargs="+", choices=nets.DATASETS, default=list(nets.DATASETS), metavar="NET")
+    parser.add_argument("--norms", nargs="+", choices=NORMS, default=list(NORMS))
+    parser.add_argument("--rivals", nargs="+", choices=RIVALS, default=list(RIVALS))
+    parser.add_argument("--budgets", nargs="+", type=budget_of, default=[None], help="published, or passes per sample")
+    parser.add_argument("--images", type=int, default=100)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    failures = 0
+
+    for budget in args.budgets:
+        # The slowest rival only after all others have been on every net.
+        for group in ([r for r in args.rivals if r != SLOWEST], [r for r in args.rivals if r == SLOWEST]):
+            for name in args.nets:
+                task = None
+                for norm in args.norms:
+                    for rival in (r for r in group if norm in RIVALS[r].norms):
+                        path = file_of(args.out, name, norm, rival, budget)
+                        if path.exists():
+                            continue
+                        task = task or nets.load(name, args.images)
+                        try:
+                            run(task, norm, rival, budget, path)
+                        except Exception:  # the others go on; no file is left, so the next start tries again
+                            failures += 1
+                            print(f"{path.stem} failed:\n{traceback.format_exc()}", flush=True)
+    if failures:
+        raise SystemExit(f"{failures} run(s) failed")
+
+
+if __name__ == "__main__":
+    main()
