@@ -54,7 +54,7 @@ def rival(task: nets.Task, norm: str, eps: float, name: str) -> Result:
     seconds = time.perf_counter() - began
     broken = checking.broken(task.net, task.images, task.labels, points, norm, eps)
     passes = (model.forward_rows + model.backward_rows) / len(task.images)
-    return Result(1 - float(broken.double().mean()), seconds, passes)
+    return Result(float((~broken).double().mean()), seconds, passes)
 
 
 def stored(folder: Path | None, net: str, norm: str, eps: float) -> Result | None:

@@ -47,7 +47,7 @@ def run(task: nets.Task, norm: str, eps: float, rival: str, path: Path) -> None:
     # Points the rival counts and we do not: outside eps, or right after all. Told, because they cost it accuracy.
     changed = checking.misclassified(task.net, checking.into_box(points), task.labels)
     outside = int((changed & ~broken).sum())
-    accuracy = 1 - broken.double().mean().item()
+    accuracy = (~broken).double().mean().item()
     title = f"{task.name} {norm} eps {eps:.6g} {rival}"
     counts = f"robust accuracy {accuracy:.2f}, misclassified but outside eps {outside}"
     print(f"{title}: {counts}, {forward:.0f} + {backward:.0f} passes, {seconds:.1f} s", flush=True)

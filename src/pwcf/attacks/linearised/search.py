@@ -22,8 +22,9 @@ from pwcf.losses import margin
 from pwcf.metrics import Lp
 from pwcf.problems import is_surely_wrong
 
-# Noise around the image: uniform, as long as this share of the best distance in the same norm (l2 for all but linf).
-NOISE_LINF, NOISE_L2 = 0.75, 1.8
+# Noise around the image: uniform, as long as this share of the best distance in the same norm (l2 for all but linf),
+# shares taken in turn.
+NOISE_LINF, NOISE_L2 = 0.75, (1.8, 3.6)
 # Noise where nothing is known yet, in units of the box, in turn: far enough to leave a region without slope.
 NOISE_BLIND = (0.25, 0.5, 1.0)
 # Distances in float32 are sums with rounding errors; a point this much within eps is within it.
@@ -117,7 +118,7 @@ class Search:
         open_images = self._open().nonzero().squeeze(1)
         if not len(open_images):
             return
-        ranked = self.radius[open_images].argsort(dim=1, stable=True)[:, : stage.targets]
+        ranked = self._ranked(open_images, stage, number)
         image, column = open_images.repeat_interleave(ranked.shape[1]), ranked.flatten()
         x = self._start(stage, number, open_images, column)
         if not stage.legs:
@@ -134,6 +135,17 @@ class Search:
                 if not len(rows.image):
                     return
         self._store(rows)
+
+    def _ranked(self, images: Tensor, stage: Stage, number: int) -> Tensor:
+        """(m, targets) columns of the table: the best ones, in restarts the last place taken in turn by all others.
+
+        First looks end in local minima that may be half as far again; ranks are to be doubted.
+        """
+        order, k = self.radius[images].argsort(dim=1, stable=True), stage.targets
+        if stage.start != "noise" or order.shape[1] <= k:
+            return order[:, :k]
+        turn = k - 1 + (number - 1) % (order.shape[1] - k + 1)
+        return torch.cat([order[:, : k - 1], order[:, turn : turn + 1]], 1)
 
     def _step(self, rows: Rows, leg: Leg, share: float) -> Rows:
         x = rows.x
@@ -188,7 +200,8 @@ class Search:
         if self.metric.name == "linf":
             size = NOISE_LINF * radius
         else:
-            size = NOISE_L2 * (point - self.centre).norm(dim=1) * (3 / centre.shape[1]) ** 0.5
+            share = NOISE_L2[number % len(NOISE_L2)]
+            size = share * (point - self.centre).norm(dim=1) * (3 / centre.shape[1]) ** 0.5
         lower, upper = self.task.model.bounds
         blind = NOISE_BLIND[number % len(NOISE_BLIND)] * (upper - lower)
         size = torch.where(torch.isfinite(radius), size, torch.full_like(size, blind))
