@@ -255,8 +255,9 @@ def write(args: argparse.Namespace, records: list[dict[str, Any]], ours: dict[st
         "Reference: PyGRANSO in float64, its default, one image after the other, one random start (the paper: ten), "
         f"slack groups as the fold of |x' - x| - t, stopped after {args.cap:g} s of wall time an image. Where it was "
         "stopped its seconds are fewer and its radius may be larger than at its own end. All radii are of verified "
-        "points. Seconds are per image, ours those of one call with all images at the default budget, shared out, verification and evidence included. Ratios "
-        "of radii: ours / reference, mean over images; larger on: images where ours is larger at all.",
+        "points. Seconds are per image, ours those of one call with all images at the default budget, shared out, "
+        "verification and evidence included. Ratios of radii: ours / reference, mean over images; "
+        "larger on: images where ours is larger at all.",
         "",
     ]
     summaries = [summary(norm, memory, some, ours[norm]) for (norm, memory), some in of.items()]

@@ -103,3 +103,22 @@ def test_no_schedule_exceeds_its_budget(norm: str, budget: int, classes: int) ->
     assert spent <= budget
     assert spent >= 0.85 * budget - 10
     assert all(stage.targets < classes for stage in plan)
+
+
+def test_near_classes_with_small_logits_are_found() -> None:
+    """60 classes, the nearest one far down in the logits because its weights are long."""
+    generator = torch.Generator().manual_seed(3)
+    W = 0.3 * torch.randn(60, N, generator=generator)
+    b = torch.zeros(60)
+    W[17], b[17] = 12 * torch.randn(N, generator=generator), -3.0
+    W, centre = W.double(), torch.full((N,), 0.5, dtype=torch.float64)
+    images = (centre + 0.01 * torch.randn(6, N, generator=generator)).clamp(0, 1)
+    classifier = Classifier(lambda x: (x - centre) @ W.T + b)
+    logits = classifier(images)
+    labels = logits.argmax(1)
+    assert (logits.argsort(dim=1, descending=True)[:, :12] != 17).all()
+    model, problem = Counted(classifier, 6), MinRadius("l2")
+    points = _points(model, problem, images, labels, 2000)
+    assert (model.passes.total <= 2000).all()
+    exact = _exact(problem.metric, images - centre, labels, W, b)  # type: ignore[arg-type]
+    assert (recheck(model, problem, images, labels, points).distance <= 1.01 * exact).all()

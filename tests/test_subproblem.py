@@ -11,6 +11,7 @@ from torch import Tensor
 from pwcf.attacks.linearised.subproblem import (
     least_linf_radius,
     nearest_l1,
+    nearest_lp,
     onto_cut_and_box,
     sparse_on_cut,
 )
@@ -59,6 +60,20 @@ def test_least_radius(seed: int, tightness: float) -> None:
     level = np.concatenate([[h.item()], x, -x])
     found = linprog(np.r_[np.zeros(N), 1], A_ub=rows, b_ub=level, bounds=[(0, 1)] * N + [(0, None)])
     assert t == pytest.approx(found.fun, abs=1e-9)
+
+
+@CASES
+@pytest.mark.parametrize("p", [1.5, 2.0, 3.0, 8.0])
+def test_nearest_point_in_lp(seed: int, tightness: float, p: float) -> None:
+    _, centre, g, h, lower, upper = _case(seed, tightness)
+    z = nearest_lp(p, centre, g, h, lower, upper)[0].numpy()
+    x, normal, level = centre[0].numpy(), g[0].numpy(), h.item()
+    assert normal @ z <= level + 1e-9
+    assert ((z >= 0) & (z <= 1)).all()
+    # No feasible point is nearer: the way to any of them goes uphill (the distance is convex).
+    slope = np.sign(z - x) * np.abs(z - x) ** (p - 1)
+    best = linprog(slope, A_ub=normal[None], b_ub=[level + 1e-9], bounds=[(0, 1)] * N)
+    assert slope @ z <= best.fun + 1e-7
 
 
 @CASES
