@@ -102,16 +102,14 @@ class Plan:
     """a last stage whatever the budget"""
 
 
-def _smooth(rule: Rule, pace: Pace = L2, polish: Pace = L2_POLISH, quasi_newton: bool = True) -> Plan:
-    """For l2, and for every metric whose rule pulls as that of l2 does."""
+def _smooth(rule: Rule, pace: Pace = L2, polish: Pace = L2_POLISH) -> Plan:
+    """For l2, and for every metric whose rule pulls as that of l2 does; the general solver finds the last digits."""
 
     def legs(pace: Pace) -> Part:
         return lambda steps: (Leg(rule, pace, steps),)
 
     def last(targets: int, steps: int) -> tuple[Stage, ...]:
         targets = min(2, targets)
-        if not quasi_newton:
-            return (Stage(targets, "best", legs(polish)(steps // targets)),)
         half = steps // (2 * targets)
         return Stage(targets, "best", legs(polish)(half)), Stage(targets, "best", (), evaluations=half)
 
@@ -159,7 +157,7 @@ def plan_for(metric: Metric) -> Plan:
     if metric.p in (1.0, math.inf):
         return _l1() if metric.p == 1 else _linf()
     if metric.p == 2:
-        return _smooth(l2_rule, quasi_newton=False)
+        return _smooth(l2_rule)
     return _smooth(LpRule(metric.p), *((STEEP, STEEP_POLISH) if metric.p > 2 else (L2, L2_POLISH)))
 
 
