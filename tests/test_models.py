@@ -87,7 +87,7 @@ def test_gradients_come_under_no_grad_too() -> None:
     ("arguments", "message"),
     [
         ({"model": 3}, "model: expected a callable"),
-        ({"bounds": (1, 0)}, "bounds: expected lowest < highest"),
+        ({"bounds": (1, 0)}, "bounds: expected finite numbers, lowest < highest"),
         ({"bounds": "01x"}, "bounds: expected two numbers"),
         ({"mean": 0.5}, "mean, std: expected both or neither, found mean alone"),
         ({"mean": 0.5, "std": 0.0}, "std: expected positive"),
@@ -102,7 +102,7 @@ def test_wrong_outputs_are_named() -> None:
     x = torch.zeros(4, 2)
     with pytest.raises(ValueError, match=r"model: expected logits of shape \(4, classes\)"):
         Classifier(lambda x: torch.zeros(3, 5))(x)
-    with pytest.raises(TypeError, match="model: expected a tensor"):
+    with pytest.raises(TypeError, match="model: expected a floating-point tensor"):
         Classifier(lambda x: [0.0])(x)  # type: ignore[arg-type,return-value]
     with pytest.raises(ValueError, match=r"mean: expected a number or one value per channel, found 3 values"):
         Classifier(_net(), mean=[0.1] * 3, std=[1.0] * 3)(x)

@@ -17,6 +17,6 @@ def as_attack(attack: str | Attack) -> Attack:
         if attack not in _BY_NAME:
             raise ValueError(f"attacks: expected names out of {', '.join(_BY_NAME)}, found {attack!r}")
         return _BY_NAME[attack]()
-    if isinstance(attack, Attack) and callable(attack):
+    if isinstance(attack, Attack) and callable(attack) and not isinstance(attack, type):
         return attack
     raise TypeError(f"attacks: expected names or attacks, found {type(attack).__name__}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,14 +14,17 @@ from torch import Tensor
 from pwcf.attacks import Attack, Task, as_attack
 from pwcf.evaluation.progress import progress_bar
 from pwcf.evaluation.run import Run
+from pwcf.metrics import Lp
 from pwcf.models import ENOUGH, Classifier, Counted, check_inputs, warnings_about
-from pwcf.problems import MaxLoss, MinRadius, Problem, is_surely_wrong, is_wrong
+from pwcf.problems import MaxLoss, MinRadius, Problem, is_defined, is_surely_wrong, is_wrong
 from pwcf.solvers import Status
 from pwcf.verify import (
     HALVINGS,
     AnswerEvidence,
+    Rounding,
     evidence_passes,
     gather_evidence,
+    measured,
     recheck,
     to_boundary,
     to_grid,
@@ -40,8 +44,12 @@ MODELS, MODELS_SMALL, SMALL_BUDGET = 4, 1, 500
 GROUP, GROUP_ENTRIES = 64, 1_000_000
 # How far out a point that just fails to be misclassified is looked for.
 OUTWARDS = (1.0003, 1.003, 1.02)
+# Roundings to 8 bits that are tried in turn where there is an eps to be kept.
+ROUNDINGS: tuple[Rounding, ...] = ("away", "nearest", "towards")
+# An attack needs this many passes to do anything.
+LEAST_SHARE = 25
 # Stretchings of a point that is no longer misclassified once it is rounded to 8 bits.
-STRETCHES = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0)
+STRETCHES = (1.0, 1.05, 1.2, 2.0)
 
 
 def evaluate(
@@ -80,7 +88,7 @@ def evaluate(
     """
     started = time.perf_counter()
     classifier = _classifier(model, bounds)
-    chosen = [as_attack(attack) for attack in attacks]
+    chosen = [as_attack(attack) for attack in ([attacks] if isinstance(attacks, str) else attacks)]
     if not chosen:
         raise ValueError("attacks: expected at least one, found none")
     if not isinstance(problem, (MinRadius, MaxLoss)):
@@ -89,27 +97,31 @@ def evaluate(
         budget = BUDGET
     _check_count("budget", budget, LEAST_BUDGET)
     _check_count("batch", batch, 1)
+    if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
+        raise ValueError(f"seed: expected an integer of 64 bits, found {seed!r}")
     if not isinstance(tol, (int, float)) or not tol > 0:
         raise ValueError(f"tol: expected a number > 0, found {tol!r}")
+    if isinstance(labels, Tensor) and isinstance(images, Tensor) and not labels.is_floating_point():
+        labels = labels.to(images.device) if labels.dtype == torch.bool else labels.to(images.device, torch.int64)
     check_inputs(classifier, images, labels)
-    remarks = warnings_about(classifier, images, labels)
+    images = images.detach()
+    box = _box(classifier, images, mask)
+    counted = Counted(classifier, images.shape[0], batch)
+    evaluation = _Evaluation(counted, problem, images, labels, box, chosen, budget, seed, eight_bit, tol)
+    looked_at = min(ENOUGH, batch)
+    remarks = warnings_about(classifier, images, labels, looked_at)
     for remark in remarks:
         warnings.warn(remark, stacklevel=2)
-    with classifier.in_use():
-        counted = Counted(classifier, images.shape[0], batch)
-        _count_checks(counted, images.shape[0])
-        labels = labels.to(images.device, torch.int64)
-        box = _box(classifier, images, mask)
-        evaluation = _Evaluation(counted, problem, images, labels, box, chosen, budget, seed, eight_bit, tol)
-        with progress_bar(progress, str(problem), images.shape[0]) as done:
-            evaluation.run(done)
+    _count_checks(counted, images.shape[0], looked_at)
+    with classifier.in_use(), progress_bar(progress, str(problem), images.shape[0]) as done:
+        evaluation.run(done)
     return evaluation.result(time.perf_counter() - started, remarks)
 
 
-def _count_checks(counted: Counted, n: int) -> None:
+def _count_checks(counted: Counted, n: int, looked_at: int) -> None:
     """What check_inputs and warnings_about have spent: all of it on the first samples."""
     if n:
-        counted.passes.add(torch.arange(min(n, ENOUGH)), forward=2, backward=1)
+        counted.passes.add(torch.arange(min(n, looked_at)), forward=2, backward=1)
         counted.passes.add(torch.arange(1), forward=2)
 
 
@@ -124,6 +136,16 @@ def _classifier(model: Callable[[Tensor], Tensor] | Classifier, bounds: tuple[fl
 def _check_count(name: str, value: int, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValueError(f"{name}: expected an integer >= {least}, found {value!r}")
+
+
+def _points_of(attack: Attack, task: Task) -> Tensor:
+    """The attack's points, if they are points."""
+    shape = task.images.shape
+    points = attack(task)
+    if not isinstance(points, Tensor) or points.shape != shape:
+        found = tuple(points.shape) if isinstance(points, Tensor) else type(points).__name__
+        raise ValueError(f"attack {attack.name}: expected points of shape {tuple(shape)}, found {found}")
+    return points
 
 
 def _box(classifier: Classifier, images: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -165,11 +187,23 @@ class _Evaluation:
         self.x_adv = self.images.detach().clone()
         self.status = [Status.NOT_FOUND] * n
         self.attack = [""] * n
-        self.stationarity, self.violation, self.shrink = (
-            torch.full((n,), torch.nan, dtype=torch.float64) for _ in range(3)
+        self.stationarity, self.violation, self.shrink, self.excess = (
+            torch.full((n,), torch.nan, dtype=torch.float64) for _ in range(4)
         )
         self.models = MODELS if self.budget >= SMALL_BUDGET else MODELS_SMALL
         self.eps = self.problem.radii(n) if isinstance(self.problem, MaxLoss) else None
+        if self.eps is not None and self.eight_bit:
+            # Values k / 255 are rounded to the dtype: two of them are a level apart up to this.
+            self.eps = self.eps + 2 * torch.finfo(self.images.dtype).eps * max(map(abs, self.model.bounds))
+        checks = len(STRETCHES) * len(ROUNDINGS) if self.eight_bit and self.eps is not None else 0
+        checks += len(STRETCHES) if self.eight_bit and self.eps is None else 0
+        # Before and after the bisection points are looked at and, if need be, moved out; then they are rechecked.
+        checks += HALVINGS + 2 * (1 + len(OUTWARDS)) if self.eps is None else 0
+        left = self.budget - CHECKS - evidence_passes(self.models) - len(self.attacks) * (checks + 1)
+        self.share = left // len(self.attacks)
+        if self.share < LEAST_SHARE:
+            least = self.budget + (LEAST_SHARE - self.share) * len(self.attacks)
+            raise ValueError(f"budget: expected at least {least} for these attacks and options, found {self.budget}")
 
     def run(self, done: Callable[[int, int, float], None] | None) -> None:
         """All samples; ``done`` hears of every group: how many, how many of them broken, passes per sample."""
@@ -189,8 +223,9 @@ class _Evaluation:
         here = samples.to(self.images.device)
         images, labels = self.images[here], self.labels[here]
         logits = self.model.logits(images, samples)
-        finite = torch.isfinite(logits).all(1).cpu()
-        wrong = is_wrong(logits, labels, self.problem.targeted).cpu() & finite
+        finite = is_defined(logits).cpu()
+        # As anyone would count accuracy: where logits tie, the first class is the model's.
+        wrong = ((logits.argmax(1) == labels) == self.problem.targeted).cpu() & finite
         margins = self._shortfall(logits, labels)
         for i, sample in enumerate(samples.tolist()):
             self.violation[sample] = margins[i]
@@ -199,23 +234,24 @@ class _Evaluation:
             elif wrong[i]:
                 self.status[sample], self.radius[sample] = Status.ALREADY_MISCLASSIFIED, 0.0
                 self.adversarial[sample], self.attack[sample] = True, "clean"
-                self.stationarity[sample] = self.shrink[sample] = self.violation[sample] = 0.0
+                for evidence in (self.stationarity, self.shrink, self.violation, self.excess):
+                    evidence[sample] = 0.0
         return samples[finite & ~wrong]
 
     def _attack(self, samples: Tensor) -> None:
         here = samples.to(self.images.device)
         images, labels = self.images[here], self.labels[here]
         box = self.box[0][here], self.box[1][here]
-        repairs = 2 + (len(STRETCHES) if self.eight_bit else 0)
-        repairs += HALVINGS + len(OUTWARDS) if isinstance(self.problem, MinRadius) else 0
-        left = self.budget - CHECKS - evidence_passes(self.models) - len(self.attacks) * repairs
         best = torch.full((len(samples),), torch.inf, dtype=torch.float64)
         points = images.clone()
         found = torch.zeros(len(samples), dtype=torch.bool)
         for attack in self.attacks:
             eps = None if self.eps is None else self.eps[samples].to(images.device)
-            task = Task(self.model, self.problem, images, labels, here, *box, eps, left // len(self.attacks), self.seed)
-            answer = self._repaired(attack(task), images, labels, samples, box)
+            # Copies: an attack may write into what it is given.
+            x, y, numbers, lower, upper = (t.clone() for t in (images, labels, here, *box))
+            limit = None if eps is None else eps.clone()
+            task = Task(self.model, self.problem, x, y, numbers, lower, upper, limit, self.share, self.seed)
+            answer = self._repaired(_points_of(attack, task), images, labels, samples, box)
             checked = recheck(self.model, self.problem, images, labels, answer, samples, eps)
             distance = torch.where(checked.adversarial, checked.distance, torch.inf).cpu()
             better = distance < best
@@ -238,13 +274,17 @@ class _Evaluation:
         def wrong(x: Tensor) -> Tensor:
             return is_surely_wrong(self.model.logits(x, samples), labels, self.problem.targeted)
 
+        def wrong_alone(x: Tensor) -> Tensor:
+            return is_wrong(self.model.logits(x, samples, alone=True), labels, self.problem.targeted)
+
         if eps is not None:
             points = within(self.problem.metric, images, points, eps, box)
         else:
             points, hit = self._outwards(points, images, wrong, box)
             points = to_boundary(wrong, images, points, hit)
+            points, _ = self._outwards(points, images, wrong_alone, box)
         if self.eight_bit:
-            points = self._on_grid(points, images, wrong)
+            points = self._on_grid(points, images, wrong_alone, eps)
         return points
 
     def _outwards(
@@ -262,17 +302,23 @@ class _Evaluation:
             hit |= new
         return points, hit
 
-    def _on_grid(self, points: Tensor, images: Tensor, wrong: Callable[[Tensor], Tensor]) -> Tensor:
-        """Stretched as little as it takes to be misclassified once it is rounded."""
+    def _on_grid(self, points: Tensor, images: Tensor, wrong: Callable[[Tensor], Tensor], eps: Tensor | None) -> Tensor:
+        """Stretched as little as it takes to be misclassified once it is rounded, within eps where there is one."""
         shape = (-1, *(1 for _ in images.shape[1:]))
-        best = to_grid(images, points, self.model.bounds)
+        bounds, metric = self.model.bounds, self.problem.metric
+        best = to_grid(images, points, bounds)
         settled = torch.zeros(images.shape[0], dtype=torch.bool, device=images.device)
         for stretch in STRETCHES:
-            trial = torch.clamp(images + stretch * (points - images), *self.model.bounds)
-            trial = to_grid(images, trial, self.model.bounds)
-            hit = wrong(trial) & ~settled
-            best = torch.where(hit.view(shape), trial, best)
-            settled |= hit
+            for rounding in ROUNDINGS if eps is not None else ROUNDINGS[:1]:
+                trial = torch.clamp(images + stretch * (points - images), *bounds)
+                if eps is not None and isinstance(metric, Lp) and math.isinf(metric.p):
+                    trial = metric.project(trial, images, eps, bounds)
+                trial = to_grid(images, trial, bounds, rounding)
+                hit = wrong(trial) & ~settled
+                if eps is not None:
+                    hit &= measured(metric, images, trial) <= eps
+                best = torch.where(hit.view(shape), trial, best)
+                settled |= hit
         return best
 
     def _conclude(self, samples: Tensor, points: Tensor, radius: Tensor) -> None:
@@ -282,13 +328,12 @@ class _Evaluation:
         box = self.box[0][here], self.box[1][here]
         evidence = gather_evidence(self.model, self.problem, images, labels, points, radius, box, samples, self.models)
         self.stationarity[samples], self.shrink[samples] = evidence.stationarity, evidence.shrink
-        self.violation[samples] = evidence.violation
+        self.violation[samples], self.excess[samples] = evidence.violation, evidence.excess
         for i, sample in enumerate(samples.tolist()):
             if isinstance(self.problem, MaxLoss):
                 self.status[sample] = Status.FOUND
             else:
-                # The image's ball lies within twice the radius of the point, stationarity reaches out by one.
-                sure = 2 * float(evidence.stationarity[i]) <= self.tol
+                sure = float(evidence.excess[i]) <= self.tol
                 self.status[sample] = Status.CONVERGED if sure else Status.BUDGET
 
     def _shortfall(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -299,7 +344,7 @@ class _Evaluation:
         return gap.clamp(min=0).double().cpu()
 
     def result(self, seconds: float, remarks: list[str]) -> Run:
-        evidence = AnswerEvidence(self.stationarity, self.violation, self.shrink)
+        evidence = AnswerEvidence(self.stationarity, self.violation, self.shrink, self.excess)
         return Run(
             self.problem, self.radius, self.adversarial, self.x_adv, self.status, evidence, self.model.passes,
             self.attack, seconds, remarks,

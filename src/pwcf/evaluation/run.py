@@ -39,23 +39,30 @@ class Run:
         """Max-loss: share of all samples without an adversarial point; clean mistakes count as broken."""
         if not isinstance(self.problem, MaxLoss):
             raise AttributeError("robust_accuracy: needs an eps; use MaxLoss, or robust_accuracy_at(eps)")
-        return float((~self.adversarial).double().mean())
+        return float((~self.adversarial & self._defined).double().mean())
 
     @property
     def clean_accuracy(self) -> float:
-        """Share of samples that are classified correctly as they are."""
-        wrong = [status is Status.ALREADY_MISCLASSIFIED for status in self.status]
-        return 1 - sum(wrong) / max(len(wrong), 1)
+        """Share of samples that are classified correctly as they are; targeted, that are not of the wanted class."""
+        right = [status not in (Status.ALREADY_MISCLASSIFIED, Status.NONFINITE) for status in self.status]
+        return sum(right) / max(len(right), 1)
+
+    @property
+    def _defined(self) -> Tensor:
+        """(n,) whether the model gave logits at all. Where it did not it is not right, and not robust."""
+        return torch.tensor([status is not Status.NONFINITE for status in self.status], dtype=torch.bool)
 
     def robust_accuracy_at(self, eps: float) -> float:
         """Share of samples whose radius is above eps: one min-radius run answers for every eps."""
-        return float((self.radius > eps).double().mean())
+        return float(((self.radius > eps) & self._defined).double().mean())
 
     def summary(self) -> str:
         """A few lines for a person."""
         n = len(self.status)
-        lines = [f"{self.problem}: {n} samples, clean accuracy {self.clean_accuracy:.1%}"]
+        clean = "not yet of the wanted class" if self.problem.targeted else "clean accuracy"
+        lines = [f"{self.problem}: {n} samples, {clean} {self.clean_accuracy:.1%}"]
         attacked = torch.tensor([s is not Status.ALREADY_MISCLASSIFIED for s in self.status], dtype=torch.bool)
+        attacked &= self._defined
         found = self.adversarial & attacked
         lines.append(f"  adversarial points found and verified: {int(found.sum())} of {int(attacked.sum())} attacked")
         if isinstance(self.problem, MaxLoss):

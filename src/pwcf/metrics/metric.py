@@ -39,4 +39,6 @@ class Custom(Metric):
         if not isinstance(distance, Tensor) or distance.shape != (b,):
             found = tuple(distance.shape) if isinstance(distance, Tensor) else type(distance).__name__
             raise ValueError(f"metric {self.name}: expected one distance per sample, shape ({b},), found {found}")
-        return distance
+        if not distance.is_floating_point():
+            raise TypeError(f"metric {self.name}: expected floating-point distances, found {distance.dtype}")
+        return distance.to(candidate.dtype)

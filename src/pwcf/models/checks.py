@@ -23,19 +23,23 @@ def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> None
         raise ValueError(f"labels: expected one label per image, shape ({images.shape[0]},), found {found}")
     if labels.is_floating_point() or labels.dtype == torch.bool:
         raise TypeError(f"labels: expected integers, found {labels.dtype}")
+    if images.dtype not in (torch.float32, torch.float64):
+        raise TypeError(f"images: expected float32 or float64, found {images.dtype}; a model may still compute in half")
     if images.shape[0] == 0:
         return
+    if images[0].numel() == 0:
+        raise ValueError(f"images: expected at least one entry each, found shape {tuple(images.shape)}")
     if not bool(torch.isfinite(images).all()):
         raise ValueError("images: expected finite values, found NaN or inf")
     lower, upper = classifier.bounds
-    low, high = float(images.min()), float(images.max())
-    if low < lower or high > upper:
+    if bool((images < lower).any() or (images > upper).any()):
+        low, high = float(images.min()), float(images.max())
         raise ValueError(
             f"images: expected values within bounds ({lower:g}, {upper:g}), found {low:g} to {high:g}; give bounds=, "
             "or images before normalisation with mean= and std= to Classifier"
         )
     with classifier.in_use(), torch.no_grad():
-        classes = classifier(images[:1]).shape[1]
+        classes = classifier(images[:1].clone()).shape[1]
     if int(labels.min()) < 0 or int(labels.max()) >= classes:
         raise ValueError(
             f"labels: expected 0 to {classes - 1} for a model with {classes} classes, "
@@ -43,9 +47,12 @@ def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> None
         )
 
 
-def warnings_about(classifier: Classifier, images: Tensor, labels: Tensor) -> list[str]:
-    """Sentences about what looks wrong with the model; none if nothing does. A few forward and backward passes."""
-    x, y = images[:ENOUGH], labels[:ENOUGH]
+def warnings_about(classifier: Classifier, images: Tensor, labels: Tensor, rows: int = ENOUGH) -> list[str]:
+    """Sentences about what looks wrong with the model; none if nothing does.
+
+    The first ``rows`` samples get two forward passes and one backward, the very first one forward more.
+    """
+    x, y = images[:rows].clone(), labels[:rows]
     if x.shape[0] == 0:
         return []
     found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from pwcf.models.passes import Passes
 
+_MEMORY_RAN_OUT = ("out of memory", "can't allocate memory", "not enough memory", "failed to allocate")
 Logits = Callable[[Tensor], Tensor]
 
 
@@ -43,8 +45,9 @@ class Classifier:
     def __call__(self, x: Tensor) -> Tensor:
         """Logits (b, classes >= 2) of x (b, ...)."""
         logits = self.model(self._normalised(x))
-        if not isinstance(logits, Tensor):
-            raise TypeError(f"model: expected a tensor of logits, found {type(logits).__name__}")
+        if not isinstance(logits, Tensor) or not logits.is_floating_point():
+            found = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
+            raise TypeError(f"model: expected a floating-point tensor of logits, found {found}")
         if logits.dim() == 1:
             logits = logits.unsqueeze(1)
         if logits.dim() != 2 or logits.shape[0] != x.shape[0]:
@@ -106,15 +109,18 @@ class Counted:
     def bounds(self) -> tuple[float, float]:
         return self.classifier.bounds
 
-    def logits(self, x: Tensor, samples: Tensor) -> Tensor:
-        """(b, classes) without gradients; ``samples`` (b,) tells whose rows these are."""
+    def logits(self, x: Tensor, samples: Tensor, alone: bool = False) -> Tensor:
+        """(b, classes) without gradients; ``samples`` (b,) tells whose rows these are.
+
+        ``alone``: every row in a call of its own, as somebody who checks one sample would make it.
+        """
 
         def call(rows: slice) -> tuple[Tensor]:
             with torch.no_grad():
                 return (self.classifier(x[rows]),)
 
         self.passes.add(samples, forward=1)
-        return self._in_batches(call, x.shape[0])[0]
+        return self._in_batches(call, x.shape[0], alone)[0]
 
     def value_and_gradient(
         self, x: Tensor, samples: Tensor, function: Callable[[Tensor, slice], Tensor]
@@ -132,7 +138,8 @@ class Counted:
                 gradient = None
                 if value.requires_grad:
                     (gradient,) = torch.autograd.grad(value.sum(), leaf, allow_unused=True)
-            return logits.detach(), value.detach(), torch.zeros_like(leaf) if gradient is None else gradient
+            gradient = torch.zeros_like(leaf) if gradient is None else gradient
+            return logits.detach(), value.detach().to(x.dtype), gradient
 
         self.passes.add(samples, forward=1, backward=1)
         logits, value, gradient = self._in_batches(call, x.shape[0])
@@ -146,11 +153,11 @@ class Counted:
             logits.register_hook(lambda _: self.passes.add(samples, backward=1))  # type: ignore[no-untyped-call]
         return logits
 
-    def _in_batches(self, call: Callable[[slice], tuple[Tensor, ...]], rows: int) -> list[Tensor]:
+    def _in_batches(self, call: Callable[[slice], tuple[Tensor, ...]], rows: int, alone: bool = False) -> list[Tensor]:
         parts: list[tuple[Tensor, ...]] = []
         start = 0
         while start < max(rows, 1):  # no rows are one empty batch: its shape is still known
-            some = slice(start, start + self.batch)
+            some = slice(start, start + (1 if alone else self.batch))
             try:
                 parts.append(call(some))
             except RuntimeError as error:
@@ -164,7 +171,8 @@ class Counted:
 
 def _out_of_memory(error: RuntimeError) -> bool:
     """CUDA has a class for it; on the CPU and elsewhere only the message tells."""
-    return isinstance(error, torch.OutOfMemoryError) or "memory" in str(error).lower()
+    said = str(error).lower()
+    return isinstance(error, torch.OutOfMemoryError) or any(words in said for words in _MEMORY_RAN_OUT)
 
 
 def _checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -172,6 +180,6 @@ def _checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
         lower, upper = (float(side) for side in bounds)
     except (TypeError, ValueError):
         raise TypeError(f"bounds: expected two numbers (lowest, highest), found {bounds!r}") from None
-    if not lower < upper:
-        raise ValueError(f"bounds: expected lowest < highest, found {bounds!r}")
+    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
+        raise ValueError(f"bounds: expected finite numbers, lowest < highest, found {bounds!r}")
     return lower, upper

@@ -45,7 +45,7 @@ class MinRadius:
         return torch.isfinite(distance)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, eq=False)
 class MaxLoss:
     """The worst loss within eps:  max l(y, f(x'))  s.t.  d(x, x') <= eps,  x' in bounds.
 
@@ -84,6 +84,14 @@ class MaxLoss:
         eps = f"{self.eps:g}" if isinstance(self.eps, float) else "per sample"
         return f"max-loss, {self.metric.name} within {eps}, {self.loss}" + (", targeted" if self.targeted else "")
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MaxLoss):
+            return NotImplemented
+        same = torch.equal(torch.as_tensor(self.eps), torch.as_tensor(other.eps))
+        return same and (self.metric, self.loss, self.targeted) == (other.metric, other.loss, other.targeted)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def radii(self, n: int) -> Tensor:
         """(n,) float64: eps of every sample."""
         eps = torch.as_tensor(self.eps, dtype=torch.float64)
@@ -100,14 +108,25 @@ class MaxLoss:
 Problem = MinRadius | MaxLoss
 
 
+def is_defined(logits: Tensor) -> Tensor:
+    """(b,) whether the logits decide on a class. A class that is ruled out (-inf) is no harm."""
+    return ~(torch.isnan(logits) | (logits == torch.inf)).any(1)
+
+
 def is_wrong(logits: Tensor, labels: Tensor, targeted: bool) -> Tensor:
     """(b,) whether the logits are what an attack wants, strictly: a tie is still the right class."""
     loss = margin(logits, labels)
     return loss < 0 if targeted else loss > 0
 
 
-def is_surely_wrong(logits: Tensor, labels: Tensor, targeted: bool) -> Tensor:
-    """(b,) the same by more than rounding: still so when the model computes the sample in another batch."""
+def is_surely_wrong(logits: Tensor, labels: Tensor, targeted: bool, terms: Tensor | None = None) -> Tensor:
+    """(b,) the same by more than rounding: still so when the model computes the sample in another batch.
+
+    ``terms`` (b,): how large the terms are whose sum a logit is, where that is known. They may be much larger.
+    """
     loss = margin(logits, labels)
-    slack = ROUNDING * torch.finfo(logits.dtype).eps * logits.abs().amax(1)
+    eps = torch.finfo(logits.dtype).eps
+    slack = ROUNDING * eps * torch.where(torch.isfinite(logits), logits, 0).abs().amax(1)
+    if terms is not None:
+        slack = slack + eps * terms
     return loss < -slack if targeted else loss > slack

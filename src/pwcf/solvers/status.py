@@ -41,7 +41,10 @@ _SENTENCES = {
         "Check that the constraints can be met together, or try other starts."
     ),
     Status.MAX_ITERATIONS: "max_iterations was reached first; raise it, or continue from the returned state.",
-    Status.BUDGET: "The evaluation budget was used up first; raise it, or continue from the returned state.",
+    Status.BUDGET: (
+        "The budget was used up before the evidence reached tol; the answer stands, a better one may exist. "
+        "Raise the budget, or continue from the returned state where there is one."
+    ),
     Status.UNBOUNDED: (
         "The objective fell below any sensible value at feasible points; it seems unbounded below. "
         "Add bounds or a constraint, or clip the objective."

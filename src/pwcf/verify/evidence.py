@@ -46,6 +46,8 @@ class AnswerEvidence:
     """(n,) how much the returned point is short of being misclassified, in logits"""
     shrink: Tensor
     """(n,) share of the radius that could go within 5 % of it: what a longer search nearby may gain"""
+    excess: Tensor
+    """(n,) share of the radius that could go anywhere if the linear models held there: what "converged" is judged by"""
 
 
 def evidence_passes(models: int) -> int:
@@ -69,12 +71,17 @@ def gather_evidence(
     nothing = torch.zeros(n, dtype=torch.float64)
     if n == 0 or not isinstance(problem, MinRadius):
         # A misclassified point within eps is the maximum of a clipped loss: nothing is left to gain.
-        return AnswerEvidence(nothing, nothing, nothing)
+        return AnswerEvidence(nothing, nothing, nothing, nothing)
     cuts = _cuts(model, problem, images, labels, points, samples, models)
     state = _State.of(problem.metric, images, points, distance, box)
     wide, mix = _least(cuts, state)
     near = _rescaled(mix, state, NEAR)
-    return AnswerEvidence(wide.clamp(max=1).cpu(), nothing, near.clamp(max=NEAR).cpu())
+    # The ball that holds the optimum is within twice the radius of x, and E(2 r) <= 2 E(r). That is said in the
+    # metric's own norm; a distance without one is bounded over the whole box.
+    excess = 2 * wide if isinstance(problem.metric, Lp) else mix.room + state.over_the_box(mix.g)
+    known = torch.isfinite(wide) & (distance.to(wide.device) > 0)
+    wide, near, excess = (torch.where(known, e, torch.inf) for e in (wide, near, excess))
+    return AnswerEvidence(wide.clamp(max=1).cpu(), nothing, near.clamp(max=NEAR).cpu(), excess.clamp(max=1).cpu())
 
 
 @dataclass(frozen=True)
@@ -129,8 +136,11 @@ class _State:
     """(n,)"""
     slope: Tensor
     """(n, entries) a gradient of the distance"""
+    fall: Tensor
+    """(n, entries) how far the entry can fall within the box"""
+    rise: Tensor
     down: Tensor
-    """(n, entries) whether the entry can fall"""
+    """(n, entries) whether it can"""
     up: Tensor
 
     @classmethod
@@ -144,10 +154,17 @@ class _State:
             metric,
             (points.double() - images.double()).flatten(1),
             distance.to(points.device),
-            slope.flatten(1).double(),
+            torch.nan_to_num(slope.flatten(1).double()),
+            (points - lower).flatten(1).double(),
+            (upper - points).flatten(1).double(),
             (points > lower).flatten(1),
             (points < upper).flatten(1),
         )
+
+    def over_the_box(self, u: Tensor) -> Tensor:
+        """(n,) the largest value of -(slope + u)'(z - x) in the box, relative to the radius."""
+        w = self.slope + u
+        return (w * torch.where(w > 0, self.fall, self.rise)).abs().sum(1) / self.radius
 
     def bound(self, u: Tensor, reach: float) -> Tensor:
         """(n,) eps + delta |(v + u) where z can move|_q, relative to the radius, with a good v for this u."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pwcf.metrics import Lp, Metric
 from pwcf.models import Counted
-from pwcf.problems import Problem, is_wrong
+from pwcf.problems import Problem, is_defined, is_wrong
 
 
 class Checked(NamedTuple):
@@ -36,7 +36,7 @@ def recheck(
     samples: Tensor | None = None,
     eps: Tensor | None = None,
 ) -> Checked:
-    """One forward pass per sample, counted under ``samples`` (n,), by default 0 to n - 1.
+    """One forward pass per sample, each in a call of its own, counted under ``samples`` (n,), by default 0 to n - 1.
 
     ``eps`` (n,): that of these samples, where the question has more of them than are checked here.
     """
@@ -47,8 +47,8 @@ def recheck(
         )
     lower, upper = model.bounds
     inside = ((points >= lower) & (points <= upper)).flatten(1).all(1)
-    logits = model.logits(points, torch.arange(images.shape[0]) if samples is None else samples)
-    wrong = is_wrong(logits, labels, problem.targeted) & torch.isfinite(logits).all(1)
+    logits = model.logits(points, torch.arange(images.shape[0]) if samples is None else samples, alone=True)
+    wrong = is_wrong(logits, labels, problem.targeted) & is_defined(logits)
     distance = measured(problem.metric, images, points)
     return Checked(inside & wrong & problem.allows(distance, eps), distance, logits)
 

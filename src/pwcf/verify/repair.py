@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -10,6 +11,7 @@ from torch import Tensor
 from pwcf.metrics import Metric
 from pwcf.verify.recheck import measured
 
+Rounding = Literal["away", "nearest", "towards"]
 # Halvings towards the image: 2^-8 of the distance is left, where the next float32 would hardly differ.
 HALVINGS = 8
 # Halvings of the way to a point beyond eps: as exact as float32.
@@ -54,16 +56,22 @@ def within(metric: Metric, images: Tensor, points: Tensor, eps: Tensor, box: tup
     return torch.where(outside.view(shape), drawn, points)
 
 
-def to_grid(images: Tensor, points: Tensor, bounds: tuple[float, float]) -> Tensor:
+def to_grid(images: Tensor, points: Tensor, bounds: tuple[float, float], rounding: Rounding = "away") -> Tensor:
     """Points on the k/255 grid between the bounds, rounded away from the image so that the attack is not weakened.
 
-    Entries that did not move stay as they are.
+    Or to the nearest level, or towards the image. Entries that did not move stay as they are.
     """
     lower, upper = bounds
     unit = (upper - lower) / LEVELS
     exact = (points - lower) / unit
-    away = torch.where(points > images, exact.ceil(), exact.floor()).clamp(0, LEVELS)
+    if rounding == "nearest":
+        away = exact.round()
+    else:
+        away = torch.where((points > images) == (rounding == "away"), exact.ceil(), exact.floor())
+    away = away.clamp(0, LEVELS)
     # A point on the grid up to rounding is on it: ceil and floor would move it by a whole level.
     nearest = exact.round()
     away = torch.where((exact - nearest).abs() < 1e-3, nearest, away)
-    return torch.where(points == images, images, (lower + unit * away).clamp(lower, upper))
+    # Computed in float64: in float32 half of the levels would differ from k / 255 in the last digit.
+    grid = (lower + (upper - lower) * away.double() / LEVELS).to(points.dtype).clamp(lower, upper)
+    return torch.where(points == images, images, grid)

@@ -100,9 +100,11 @@ class Plan:
     masked gradients among them)"""
     end: Stage | None = None
     """a last stage whatever the budget"""
+    last_share: float = LAST_SHARE
+    """of all steps, for the last part"""
 
 
-def _smooth(rule: Rule, pace: Pace = L2, polish: Pace = L2_POLISH) -> Plan:
+def _smooth(rule: Rule, pace: Pace = L2, polish: Pace = L2_POLISH, last_share: float = LAST_SHARE) -> Plan:
     """For l2, and for every metric whose rule pulls as that of l2 does; the general solver finds the last digits."""
 
     def legs(pace: Pace) -> Part:
@@ -115,7 +117,7 @@ def _smooth(rule: Rule, pace: Pace = L2, polish: Pace = L2_POLISH) -> Plan:
 
     restarts = [legs(replace(pace, margin=margin)) for margin in MARGINS]
     short = legs(replace(pace, margin=L2_SHORT.margin))
-    return Plan(short, legs(pace), restarts, 30, last, (2.6, 2.0, 1.8, 1.6, 1.5))
+    return Plan(short, legs(pace), restarts, 30, last, (2.6, 2.0, 1.8, 1.6, 1.5), last_share=last_share)
 
 
 def _linf() -> Plan:
@@ -153,7 +155,8 @@ def _l1() -> Plan:
 def plan_for(metric: Metric) -> Plan:
     """By what the metric offers."""
     if not isinstance(metric, Lp):
-        return _smooth(slope_rule)
+        # Steps along gradients know nothing of how a metric is conditioned: the general solver gets twice the share.
+        return _smooth(slope_rule, last_share=2 * LAST_SHARE)
     if metric.p in (1.0, math.inf):
         return _l1() if metric.p == 1 else _linf()
     if metric.p == 2:
@@ -174,11 +177,11 @@ def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
     end = () if plan.end is None else (replace(plan.end, targets=min(plan.end.targets, others)),)
     steps = (budget - LOOK) // 2 - sum(stage.steps for stage in end)
     if steps < ENOUGH_FOR_RESTARTS:
-        targets = min(SHORT_TARGETS, others)
-        return Stage(targets, "image", plan.short(max(1, steps // targets))), *end
+        targets = max(1, min(SHORT_TARGETS, others, steps // 2))
+        return Stage(targets, "image", plan.short(max(2, steps // targets))), *end
     wanted = max(SHORT_TARGETS, round(FIRST_SHARE * steps / FIRST_STEPS))
     first = Stage(min(FIRST_TARGETS, others, wanted), "image", plan.first(FIRST_STEPS))
-    last = plan.last(others, min(LAST_ENOUGH, round(LAST_SHARE * steps)))
+    last = plan.last(others, min(round(plan.last_share / LAST_SHARE * LAST_ENOUGH), round(plan.last_share * steps)))
     rest, targets = steps - first.steps - sum(stage.steps for stage in last), min(RESTART_TARGETS, others)
     count = max(1, rest // (targets * plan.restart_steps))
     length = rest // (targets * count)

@@ -8,6 +8,7 @@ its radius is too far beyond it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -63,7 +64,8 @@ class Search:
         self.centre, self.lower, self.upper = (t.flatten(1) for t in (task.images, task.lower, task.upper))
         self.masked = bool((self.lower != self.lower[:1]).any() or (self.upper != self.upper[:1]).any())
         self.seeds = seeds_of(task.images, task.seed)
-        self.eps = None if task.eps is None else INSIDE * task.eps.to(self.centre)
+        largest = torch.finfo(self.centre.dtype).max
+        self.eps = None if task.eps is None else INSIDE * task.eps.clamp(max=largest).to(self.centre)
 
     def run(self) -> Tensor:
         """The nearest misclassified points seen (n, ...); the images themselves where there is none."""
@@ -197,7 +199,7 @@ class Search:
         if stage.start == "best":
             known = torch.isfinite(self.radius[image, column]).unsqueeze(-1)
             return torch.where(known, self.points[image, column], point[image])
-        if self.metric.name == "linf":
+        if isinstance(self.metric, Lp) and math.isinf(self.metric.p):
             size = NOISE_LINF * radius
         else:
             share = NOISE_L2[number % len(NOISE_L2)]
@@ -220,7 +222,7 @@ class Search:
         return distance.detach(), torch.nan_to_num(slope.flatten(1))
 
     def _linearise(self, image: Tensor, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Whether x (r, n) is misclassified, c towards the targets (r,) and its gradient."""
+        """Whether x (r, n) is misclassified, c towards the targets (r,) and its gradient, scaled to largest entry 1."""
         labels, targeted = self.task.labels[image], self.task.problem.targeted
 
         def condition(logits: Tensor, some: slice) -> Tensor:
@@ -228,4 +230,11 @@ class Search:
 
         points = x.view(-1, *self.shape)
         logits, c, g = self.task.model.value_and_gradient(points, self.task.samples[image], condition)
-        return is_surely_wrong(logits, labels, targeted), c, g.flatten(1)
+        g = g.flatten(1)
+        largest = g.abs().amax(1)
+        # Powers and squares of gradients as they are may overflow; a cut is the same at any scale.
+        scale = torch.where(largest > 0, largest, torch.ones_like(largest))
+        c, g = c / scale, g / scale.unsqueeze(1)
+        # A logit is a sum of about g_i x_i: of this size is what is rounded.
+        terms = scale * g.norm(dim=1) * x.norm(dim=1)
+        return is_surely_wrong(logits, labels, targeted, terms), c, g

@@ -140,7 +140,9 @@ def _bracketed(excess_at: Callable[[Tensor], Tensor], steepest: Tensor, limit: T
     first = excess_at(torch.zeros_like(limit))
     near = torch.finfo(limit.dtype).eps ** BEYOND * first
     low, at_low = torch.zeros_like(limit), first
-    high = torch.minimum(WIDENING * first.clamp(min=0) / steepest.clamp(min=torch.finfo(limit.dtype).tiny), limit)
+    tiny, eps = torch.finfo(limit.dtype).tiny, torch.finfo(limit.dtype).eps
+    high = torch.minimum(WIDENING * first.clamp(min=0) / steepest.clamp(min=tiny), limit)
+    high = torch.maximum(high, eps * limit)  # steepest may have overflown
     at_high = excess_at(high)
     while bool((short := (at_high > 0) & (high < limit)).any()):
         low, at_low = torch.where(short, high, low), torch.where(short, at_high, at_low)
