@@ -255,10 +255,10 @@ def write(args: argparse.Namespace, records: list[dict[str, Any]], ours: dict[st
         "Reference: PyGRANSO in float64, its default, one image after the other, one random start (the paper: ten), "
         f"slack groups as the fold of |x' - x| - t, stopped after {args.cap:g} s of wall time an image. Where it was "
         "stopped its seconds are fewer and its radius may be larger than at its own end. All radii are of verified "
-        "points; a point of the reference that is not misclassified is moved out by up to 100 %, ours by up to 5 %, and "
-        "all are bisected back to the boundary. Seconds are per image, ours those of one call with all images at the default budget, shared out, "
-        "verification and evidence included. Ratios of radii: ours / reference, mean over images; "
-        "larger on: images where ours is larger at all.",
+        "points; a reference point that is not misclassified is moved out by up to 100 %, ours by up to 5 %; all are "
+        "bisected back to the boundary. Seconds are per image, ours those of one call with all images at the default "
+        "budget, shared out, verification and evidence included. Means are over the images where the reference has a "
+        "point; ratios of radii: ours / reference; larger on: images where ours is larger at all.",
         "",
     ]
     summaries = [summary(norm, memory, some, ours[norm]) for (norm, memory), some in of.items()]
