@@ -171,6 +171,8 @@ def plot(cells: Sequence[Radii], names: Sequence[tuple[str, str]], path: Path) -
             low = float(radii.best.mean())
             axis.set_ylim(0.99 * low, 1.35 * low)
         axis.set_xscale("log")
+        axis.set_xticks([100, 200, 500, 1000, 2000, 5000], ["100", "200", "500", "1000", "2000", "5000"])
+        axis.minorticks_off()
         axis.set_title(f"{net}, {norm}", fontsize=9)
         axis.tick_params(labelsize=8)
     for axis in axes[-1]:

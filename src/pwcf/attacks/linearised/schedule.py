@@ -128,7 +128,7 @@ def _linf() -> Plan:
         targets = min(2, targets)
         return (Stage(targets, "best", (Leg(linf_rule, LINF_POLISH, steps // targets),)),)
 
-    return Plan(legs, legs, [legs], 65, last, (1.25, 1.12, 1.1, 1.06))
+    return Plan(legs, legs, [legs], 33, last, (1.25, 1.12, 1.1, 1.06))
 
 
 def _l1() -> Plan:
