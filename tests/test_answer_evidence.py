@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from pwcf import Classifier, MinRadius
-from pwcf.metrics import Lp
+from pwcf.metrics import Lp, measured
 from pwcf.models import Counted
 from pwcf.verify import gather_evidence
-from pwcf.verify.recheck import measured
 
 F64 = torch.float64
 N, ROWS = 12, 16

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -12,23 +11,23 @@ import torch
 from torch import Tensor
 
 from pwcf.attacks import Attack, Task, as_attack
-from pwcf.evaluation.progress import progress_bar
 from pwcf.evaluation.run import Run
-from pwcf.metrics import Lp
+from pwcf.losses import margin
+from pwcf.metrics import within
 from pwcf.models import ENOUGH, Classifier, Counted, check_inputs, warnings_about
 from pwcf.problems import MaxLoss, MinRadius, Problem, is_defined, is_surely_wrong, is_wrong
-from pwcf.solvers import Status
+from pwcf.solvers import Advance, Status, progress_bar
 from pwcf.verify import (
     HALVINGS,
+    OUTWARDS_PASSES,
     AnswerEvidence,
-    Rounding,
     evidence_passes,
     gather_evidence,
-    measured,
+    grid_passes,
+    onto_grid,
+    outwards,
     recheck,
     to_boundary,
-    to_grid,
-    within,
 )
 
 # AttackBench's. In max-loss few samples use it up: most are broken, or given up, early.
@@ -42,14 +41,8 @@ CHECKS = 6
 MODELS, MODELS_SMALL, SMALL_BUDGET = 4, 1, 500
 # Samples that are worked on together: few enough for progress to be seen, many enough to fill a batch of rows.
 GROUP, GROUP_ENTRIES = 64, 1_000_000
-# How far out a point that just fails to be misclassified is looked for.
-OUTWARDS = (1.0003, 1.003, 1.02)
-# Roundings to 8 bits that are tried in turn where there is an eps to be kept.
-ROUNDINGS: tuple[Rounding, ...] = ("away", "nearest", "towards")
 # An attack needs this many passes to do anything.
 LEAST_SHARE = 25
-# Stretchings of a point that is no longer misclassified once it is rounded to 8 bits.
-STRETCHES = (1.0, 1.05, 1.2, 2.0)
 
 
 def evaluate(
@@ -59,7 +52,7 @@ def evaluate(
     problem: Problem,
     *,
     attacks: Sequence[str | Attack] = ("pwcf",),
-    budget: int | None = None,
+    budget: int = BUDGET,
     seed: int = 0,
     bounds: tuple[float, float] | None = None,
     mask: Tensor | None = None,
@@ -93,8 +86,6 @@ def evaluate(
         raise ValueError("attacks: expected at least one, found none")
     if not isinstance(problem, (MinRadius, MaxLoss)):
         raise TypeError(f"problem: expected MinRadius(...) or MaxLoss(...), found {type(problem).__name__}")
-    if budget is None:
-        budget = BUDGET
     _check_count("budget", budget, LEAST_BUDGET)
     _check_count("batch", batch, 1)
     if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
@@ -113,8 +104,8 @@ def evaluate(
     for remark in remarks:
         warnings.warn(remark, stacklevel=2)
     _count_checks(counted, images.shape[0], looked_at)
-    with classifier.in_use(), progress_bar(progress, str(problem), images.shape[0]) as done:
-        evaluation.run(done)
+    with classifier.in_use(), progress_bar(progress, str(problem), images.shape[0], "sample") as advance:
+        evaluation.run(advance)
     return evaluation.result(time.perf_counter() - started, remarks)
 
 
@@ -195,18 +186,17 @@ class _Evaluation:
         if self.eps is not None and self.eight_bit:
             # Values k / 255 are rounded to the dtype: two of them are a level apart up to this.
             self.eps = self.eps + 2 * torch.finfo(self.images.dtype).eps * max(map(abs, self.model.bounds))
-        checks = len(STRETCHES) * len(ROUNDINGS) if self.eight_bit and self.eps is not None else 0
-        checks += len(STRETCHES) if self.eight_bit and self.eps is None else 0
         # Before and after the bisection points are looked at and, if need be, moved out; then they are rechecked.
-        checks += HALVINGS + 2 * (1 + len(OUTWARDS)) if self.eps is None else 0
+        checks = HALVINGS + 2 * OUTWARDS_PASSES if self.eps is None else 0
+        checks += grid_passes(self.eps is not None) if self.eight_bit else 0
         left = self.budget - CHECKS - evidence_passes(self.models) - len(self.attacks) * (checks + 1)
         self.share = left // len(self.attacks)
         if self.share < LEAST_SHARE:
             least = self.budget + (LEAST_SHARE - self.share) * len(self.attacks)
             raise ValueError(f"budget: expected at least {least} for these attacks and options, found {self.budget}")
 
-    def run(self, done: Callable[[int, int, float], None] | None) -> None:
-        """All samples; ``done`` hears of every group: how many, how many of them broken, passes per sample."""
+    def run(self, advance: Advance | None) -> None:
+        """All samples; a progress bar hears of every group."""
         n, entries = self.images.shape[0], max(self.images[0].numel(), 1) if len(self.images) else 1
         group = max(1, min(GROUP, GROUP_ENTRIES // entries))
         for start in range(0, n, group):
@@ -214,9 +204,9 @@ class _Evaluation:
             todo = self._clean(samples)
             if len(todo):
                 self._attack(todo)
-            if done is not None:
+            if advance is not None:
                 passes = self.model.passes.total[samples].double().mean().item()
-                done(len(samples), int(self.adversarial[samples].sum()), passes)
+                advance(len(samples), found=int(self.adversarial.sum()), passes=f"{passes:.0f}")
 
     def _clean(self, samples: Tensor) -> Tensor:
         """Settle what is wrong as it is; the samples that are left."""
@@ -280,46 +270,12 @@ class _Evaluation:
         if eps is not None:
             points = within(self.problem.metric, images, points, eps, box)
         else:
-            points, hit = self._outwards(points, images, wrong, box)
+            points, hit = outwards(wrong, images, points, box)
             points = to_boundary(wrong, images, points, hit)
-            points, _ = self._outwards(points, images, wrong_alone, box)
+            points, _ = outwards(wrong_alone, images, points, box)
         if self.eight_bit:
-            points = self._on_grid(points, images, wrong_alone, eps)
+            points = onto_grid(wrong_alone, self.problem.metric, images, points, eps, self.model.bounds)
         return points
-
-    def _outwards(
-        self, points: Tensor, images: Tensor, wrong: Callable[[Tensor], Tensor], box: tuple[Tensor, Tensor]
-    ) -> tuple[Tensor, Tensor]:
-        """Points that only rounding keeps from being misclassified, a little further out; and which are now."""
-        shape = (-1, *(1 for _ in images.shape[1:]))
-        hit = wrong(points)
-        for factor in OUTWARDS:
-            if bool(hit.all()):
-                break
-            trial = torch.clamp(images + factor * (points - images), *box)
-            new = wrong(trial) & ~hit
-            points = torch.where(new.view(shape), trial, points)
-            hit |= new
-        return points, hit
-
-    def _on_grid(self, points: Tensor, images: Tensor, wrong: Callable[[Tensor], Tensor], eps: Tensor | None) -> Tensor:
-        """Stretched as little as it takes to be misclassified once it is rounded, within eps where there is one."""
-        shape = (-1, *(1 for _ in images.shape[1:]))
-        bounds, metric = self.model.bounds, self.problem.metric
-        best = to_grid(images, points, bounds)
-        settled = torch.zeros(images.shape[0], dtype=torch.bool, device=images.device)
-        for stretch in STRETCHES:
-            for rounding in ROUNDINGS if eps is not None else ROUNDINGS[:1]:
-                trial = torch.clamp(images + stretch * (points - images), *bounds)
-                if eps is not None and isinstance(metric, Lp) and math.isinf(metric.p):
-                    trial = metric.project(trial, images, eps, bounds)
-                trial = to_grid(images, trial, bounds, rounding)
-                hit = wrong(trial) & ~settled
-                if eps is not None:
-                    hit &= measured(metric, images, trial) <= eps
-                best = torch.where(hit.view(shape), trial, best)
-                settled |= hit
-        return best
 
     def _conclude(self, samples: Tensor, points: Tensor, radius: Tensor) -> None:
         """Evidence and status of what was found."""
@@ -338,10 +294,8 @@ class _Evaluation:
 
     def _shortfall(self, logits: Tensor, labels: Tensor) -> Tensor:
         """(n,) by how much the logits are short of what is wanted."""
-        own = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
-        other = logits.scatter(1, labels.unsqueeze(1), -torch.inf).amax(1)
-        gap = other - own if self.problem.targeted else own - other
-        return gap.clamp(min=0).double().cpu()
+        loss = margin(logits, labels)
+        return (loss if self.problem.targeted else -loss).clamp(min=0).double().cpu()
 
     def result(self, seconds: float, remarks: list[str]) -> Run:
         evidence = AnswerEvidence(self.stationarity, self.violation, self.shrink, self.excess)

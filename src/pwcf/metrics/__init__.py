@@ -6,8 +6,9 @@ import re
 
 from pwcf.metrics.lp import Lp, lp
 from pwcf.metrics.metric import Custom, Distance, Metric
+from pwcf.metrics.within import measured, within
 
-__all__ = ["Custom", "Distance", "Lp", "Metric", "as_metric", "lp"]
+__all__ = ["Custom", "Distance", "Lp", "Metric", "as_metric", "lp", "measured", "within"]
 
 
 def as_metric(metric: str | Metric | Distance) -> Metric:

@@ -124,9 +124,13 @@ def is_surely_wrong(logits: Tensor, labels: Tensor, targeted: bool, terms: Tenso
 
     ``terms`` (b,): how large the terms are whose sum a logit is, where that is known. They may be much larger.
     """
-    loss = margin(logits, labels)
+    return is_wrong(logits, labels, targeted) & ~is_tied(logits, labels, terms)
+
+
+def is_tied(logits: Tensor, labels: Tensor, terms: Tensor | None = None) -> Tensor:
+    """(b,) whether rounding decides if the label is the class."""
     eps = torch.finfo(logits.dtype).eps
     slack = ROUNDING * eps * torch.where(torch.isfinite(logits), logits, 0).abs().amax(1)
     if terms is not None:
         slack = slack + eps * terms
-    return loss < -slack if targeted else loss > slack
+    return margin(logits, labels).abs() <= slack

@@ -14,7 +14,7 @@ from pwcf.solvers.bounds import make_bounds
 from pwcf.solvers.hessian import SHORT
 from pwcf.solvers.loop import Limits, Log, Queue, run
 from pwcf.solvers.oracle import Oracle
-from pwcf.solvers.progress import progress_bar
+from pwcf.solvers.progress import Advance, progress_bar
 from pwcf.solvers.restarts import Restarts, select_start
 from pwcf.solvers.solution import Evidence, Solution, SolverState, Trajectory
 from pwcf.solvers.state import RUNNING, Rows
@@ -119,7 +119,8 @@ def minimize(
     solver = BfgsSqp(oracle, box, settings)
     log = Log(keep_state=keep_state, trajectory=trajectory)
     limits = Limits(max_iterations, spending, slots or b)
-    with progress_bar(progress, b) as log.on_end:
+    with progress_bar(progress, "minimize", b, "row") as advance:
+        log.on_end = None if advance is None else _counted(advance)
         saved: Rows | None
         if restarts is not None:
             saved, spent = _screen(solver, oracle, x0, restarts, limits, shape)
@@ -266,6 +267,18 @@ def _check_budget(budget: int | Tensor | None, b: int, device: torch.device) -> 
         return budget.to(device=device, dtype=torch.int64)
     _check_count("budget", budget, 1)
     return torch.full((b,), budget, dtype=torch.int64, device=device)
+
+
+def _counted(advance: Advance) -> Callable[[Tensor], None]:
+    """Tells a progress bar of rows that ended, from their status codes."""
+    converged = 0
+
+    def ended(codes: Tensor) -> None:
+        nonlocal converged
+        converged += int((codes == STATUSES.index(Status.CONVERGED)).sum())
+        advance(codes.numel(), converged=converged)
+
+    return ended
 
 
 def _check_count(name: str, value: object, least: int) -> None:

@@ -1,18 +1,16 @@
-"""A progress bar over rows, when asked for."""
+"""A progress bar, when asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from torch import Tensor
-
-from pwcf.solvers.status import Status
+Advance = Callable[..., None]
 
 
 @contextmanager
-def progress_bar(wanted: bool, rows: int) -> Iterator[Callable[[Tensor], None] | None]:
-    """Yield a function to be called with the status codes of rows that ended, or None."""
+def progress_bar(wanted: bool, title: str, total: int, unit: str) -> Iterator[Advance | None]:
+    """Yield ``advance(count, **figures)``, figures to be shown beside the bar, or None."""
     if not wanted:
         yield None
         return
@@ -20,13 +18,10 @@ def progress_bar(wanted: bool, rows: int) -> Iterator[Callable[[Tensor], None] |
         from tqdm.auto import tqdm
     except ImportError as error:
         raise ImportError("progress=True needs tqdm: pip install 'pwcf[progress]'") from error
-    converged = 0
-    with tqdm(total=rows, desc="minimize", unit="row") as bar:
+    with tqdm(total=total, desc=title, unit=unit) as bar:
 
-        def ended(codes: Tensor) -> None:
-            nonlocal converged
-            converged += int((codes == list(Status).index(Status.CONVERGED)).sum())
-            bar.set_postfix(converged=converged, refresh=False)
-            bar.update(codes.numel())
+        def advance(count: int, **figures: object) -> None:
+            bar.set_postfix(figures, refresh=False)
+            bar.update(count)
 
-        yield ended
+        yield advance

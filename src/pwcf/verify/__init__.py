@@ -1,19 +1,20 @@
 """Answers rechecked, repaired and judged, whoever found them."""
 
 from pwcf.verify.evidence import AnswerEvidence, evidence_passes, gather_evidence
-from pwcf.verify.recheck import Checked, measured, recheck
-from pwcf.verify.repair import HALVINGS, Rounding, to_boundary, to_grid, within
+from pwcf.verify.recheck import Checked, recheck
+from pwcf.verify.repair import HALVINGS, OUTWARDS_PASSES, grid_passes, onto_grid, outwards, to_boundary, to_grid
 
 __all__ = [
     "HALVINGS",
+    "OUTWARDS_PASSES",
     "AnswerEvidence",
     "Checked",
-    "Rounding",
     "evidence_passes",
     "gather_evidence",
-    "measured",
+    "grid_passes",
+    "onto_grid",
+    "outwards",
     "recheck",
     "to_boundary",
     "to_grid",
-    "within",
 ]

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pwcf.losses import margin
+from pwcf.losses import margin, without
 from pwcf.metrics import Lp, Metric
 from pwcf.models import Counted
 from pwcf.problems import MinRadius, Problem
@@ -122,7 +122,8 @@ def _cuts(
 
 
 def _others(logits: Tensor, labels: Tensor) -> Tensor:
-    return logits.scatter(1, labels.unsqueeze(1), -torch.inf).argmax(1)
+    """(n,) the class that x has beside its label."""
+    return without(logits, labels).argmax(1)
 
 
 @dataclass(frozen=True)

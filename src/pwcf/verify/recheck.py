@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pwcf.metrics import Lp, Metric
+from pwcf.metrics import measured
 from pwcf.models import Counted
 from pwcf.problems import Problem, is_defined, is_wrong
 
@@ -51,11 +51,3 @@ def recheck(
     wrong = is_wrong(logits, labels, problem.targeted) & is_defined(logits)
     distance = measured(problem.metric, images, points)
     return Checked(inside & wrong & problem.allows(distance, eps), distance, logits)
-
-
-def measured(metric: Metric, images: Tensor, points: Tensor) -> Tensor:
-    """(n,) float64. An l_p distance is computed in float64; a function of the user's own in the dtype it knows."""
-    with torch.no_grad():
-        if isinstance(metric, Lp):
-            return metric(images.double(), points.double())
-        return metric(images, points).double()

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from pwcf.metrics import Metric
-from pwcf.verify.recheck import measured
+from pwcf.metrics import Lp, Metric, measured
 
 Rounding = Literal["away", "nearest", "towards"]
 # Halvings towards the image: 2^-8 of the distance is left, where the next float32 would hardly differ.
 HALVINGS = 8
-# Halvings of the way to a point beyond eps: as exact as float32.
-TOWARDS = 24
+# How far out a point that just fails to be misclassified is looked for.
+OUTWARDS = (1.0003, 1.003, 1.02)
+OUTWARDS_PASSES = 1 + len(OUTWARDS)
+# Roundings to 8 bits that are tried in turn where there is an eps to be kept.
+ROUNDINGS: tuple[Rounding, ...] = ("away", "nearest", "towards")
+# Stretchings of a point that is no longer misclassified once it is rounded to 8 bits.
+STRETCHES = (1.0, 1.05, 1.2, 2.0)
 # Values of an 8-bit image between the bounds.
 LEVELS = 255
+
+
+def outwards(
+    wrong: Callable[[Tensor], Tensor], images: Tensor, points: Tensor, box: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Points that only rounding keeps from being misclassified, a little further out; and (n,) which are wrong now."""
+    shape = (-1, *(1 for _ in images.shape[1:]))
+    hit = wrong(points)
+    for factor in OUTWARDS:
+        if bool(hit.all()):
+            break
+        trial = torch.clamp(images + factor * (points - images), *box)
+        new = wrong(trial) & ~hit
+        points = torch.where(new.view(shape), trial, points)
+        hit = hit | new
+    return points, hit
 
 
 def to_boundary(
@@ -40,22 +61,6 @@ def to_boundary(
     return best
 
 
-def within(metric: Metric, images: Tensor, points: Tensor, eps: Tensor, box: tuple[Tensor, Tensor]) -> Tensor:
-    """Points drawn towards their images (within the box) until they are within eps (n,); those that are stay."""
-    shape = (-1, *(1 for _ in images.shape[1:]))
-    outside = measured(metric, images, points) > eps
-    if not bool(outside.any()):
-        return points
-    low, high = torch.zeros_like(eps), torch.ones_like(eps)
-    for _ in range(TOWARDS):
-        middle = 0.5 * (low + high)
-        trial = images + middle.view(shape).to(images.dtype) * (points - images)
-        far = measured(metric, images, trial) > eps
-        low, high = torch.where(far, low, middle), torch.where(far, middle, high)
-    drawn = torch.clamp(images + low.view(shape).to(images.dtype) * (points - images), *box)
-    return torch.where(outside.view(shape), drawn, points)
-
-
 def to_grid(images: Tensor, points: Tensor, bounds: tuple[float, float], rounding: Rounding = "away") -> Tensor:
     """Points on the k/255 grid between the bounds, rounded away from the image so that the attack is not weakened.
 
@@ -75,3 +80,34 @@ def to_grid(images: Tensor, points: Tensor, bounds: tuple[float, float], roundin
     # Computed in float64: in float32 half of the levels would differ from k / 255 in the last digit.
     grid = (lower + (upper - lower) * away.double() / LEVELS).to(points.dtype).clamp(lower, upper)
     return torch.where(points == images, images, grid)
+
+
+def grid_passes(eps: bool) -> int:
+    """What ``onto_grid`` spends on a sample."""
+    return len(STRETCHES) * (len(ROUNDINGS) if eps else 1)
+
+
+def onto_grid(
+    wrong: Callable[[Tensor], Tensor],
+    metric: Metric,
+    images: Tensor,
+    points: Tensor,
+    eps: Tensor | None,
+    bounds: tuple[float, float],
+) -> Tensor:
+    """Stretched as little as it takes to be misclassified once rounded to 8 bits; within eps (n,) if there is one."""
+    shape = (-1, *(1 for _ in images.shape[1:]))
+    best = to_grid(images, points, bounds)
+    settled = torch.zeros(images.shape[0], dtype=torch.bool, device=images.device)
+    for stretch in STRETCHES:
+        trial = torch.clamp(images + stretch * (points - images), *bounds)
+        if eps is not None and isinstance(metric, Lp) and math.isinf(metric.p):
+            trial = metric.project(trial, images, eps, bounds)
+        for rounding in ROUNDINGS if eps is not None else ROUNDINGS[:1]:
+            rounded = to_grid(images, trial, bounds, rounding)
+            hit = wrong(rounded) & ~settled
+            if eps is not None:
+                hit &= measured(metric, images, rounded) <= eps
+            best = torch.where(hit.view(shape), rounded, best)
+            settled |= hit
+    return best

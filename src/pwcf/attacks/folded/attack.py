@@ -10,10 +10,9 @@ from torch import Tensor
 
 from pwcf.attacks.attack import Task
 from pwcf.attacks.folded.formulation import Formulation, Techniques
-from pwcf.attacks.folded.seen import surely_wrong
 from pwcf.attacks.seeds import noise_of, seeds_of
-from pwcf.metrics import Lp
-from pwcf.problems import MaxLoss
+from pwcf.metrics import within
+from pwcf.problems import MaxLoss, is_surely_wrong
 from pwcf.solvers import Restarts, minimize
 
 # Passes per sample beside the solver's evaluations, each of which is one forward and one backward: minimize() checks
@@ -24,8 +23,6 @@ CANDIDATES = 2
 # A minimum of the radius lies on the boundary, where rounding decides what the class is. Up to 5 % further out
 # an answer is still worth having.
 FURTHER = (1.0, 1.001, 1.01, 1.05)
-# Halvings of the way back into the ball of max-loss; they cost no passes.
-HALVINGS = 24
 # The paper's BFGS keeps a full matrix. Up to 200 variables ours does too; beyond, this many pairs: with 6 the l1 radius
 # is twice as large. Where they take much memory the solver's few must do.
 PAIRS, FEW_PAIRS, PAIRS_UP_TO = 100, 6, 20_000
@@ -171,7 +168,7 @@ def out_to_misclassified(form: Formulation, points: Tensor, factors: tuple[float
         trial = points[left] if factor == 1 else x + factor * (points[left] - x)
         trial = torch.clamp(trial, form.lower[left], form.upper[left])
         logits = task.model.logits(trial.view(-1, *form.shape), task.samples[left.to(task.samples.device)])
-        hit = surely_wrong(logits, task.labels[left], task.problem.targeted)
+        hit = is_surely_wrong(logits, task.labels[left], task.problem.targeted)
         found = found.index_copy(0, left[hit], trial[hit])
         done, wrong = done.index_fill(0, left[hit], True), wrong.index_fill(0, left[hit], True)
     return found, wrong
@@ -179,25 +176,7 @@ def out_to_misclassified(form: Formulation, points: Tensor, factors: tuple[float
 
 def into_ball(form: Formulation, points: Tensor) -> Tensor:
     """The last point on the way from the image to x' that is within eps: x' itself if it is."""
-    everyone = torch.arange(points.shape[0], device=points.device)
     assert form.task.eps is not None
-    eps = form.task.eps.to(points.device)
-
-    def inside(candidates: Tensor) -> Tensor:
-        if isinstance(form.metric, Lp):  # exactly as it will be rechecked
-            return form.metric(form.x.double(), candidates.double()) <= eps
-        return form.distance(candidates, everyone).double() <= eps
-
-    with torch.no_grad():
-        within = inside(points)
-        if bool(within.all()):
-            return points
-        best = torch.where(within.unsqueeze(1), points, form.x)
-        low, high = torch.zeros_like(eps), torch.ones_like(eps)
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            trial = form.x + middle.to(points).unsqueeze(1) * (points - form.x)
-            hit = inside(trial)
-            low, high = torch.where(hit, middle, low), torch.where(hit, high, middle)
-            best = torch.where((hit & ~within).unsqueeze(1), trial, best)
-    return best
+    images, x = form.task.images, points.view_as(form.task.images)
+    drawn = within(form.metric, images, x, form.task.eps.to(x.device), (form.task.lower, form.task.upper))
+    return drawn.flatten(1)

@@ -12,27 +12,13 @@ import torch
 from torch import Tensor
 
 from pwcf.losses import margin
-from pwcf.problems import MaxLoss, is_wrong
+from pwcf.problems import MaxLoss, is_tied, is_wrong
 
 if TYPE_CHECKING:
     from pwcf.attacks.folded.formulation import Formulation
 
-# The solver ends at ties of two classes, where another batch size may round another way. So many rounding errors of the
-# largest logit are a tie.
-ROUNDINGS = 100
 # A point counts if it is in the box up to this share of its way from the image: clipping will hardly change its class.
 OUTSIDE = 1e-3
-
-
-def surely_wrong(logits: Tensor, labels: Tensor, targeted: bool) -> Tensor:
-    """(b,) whether the logits are what an attack wants, by more than rounding."""
-    return is_wrong(logits, labels, targeted) & ~tied(logits, labels)
-
-
-def tied(logits: Tensor, labels: Tensor) -> Tensor:
-    """(b,) whether rounding decides if the label is the class."""
-    rounding = ROUNDINGS * torch.finfo(logits.dtype).eps * logits.abs().amax(1)
-    return margin(logits, labels).abs() <= rounding
 
 
 class Seen:
@@ -49,7 +35,7 @@ class Seen:
         inside = torch.clamp(points, form.lower[rows], form.upper[rows])
         labels, targeted = task.labels[rows], task.problem.targeted
         out, way = (points - inside).norm(dim=1), (points - form.x[rows]).norm(dim=1)
-        wrong = is_wrong(logits, labels, targeted) | tied(logits, labels)
+        wrong = is_wrong(logits, labels, targeted) | is_tied(logits, labels)
         some = (wrong & (out <= OUTSIDE * way)).nonzero().squeeze(1)
         rows, inside = rows[some], inside[some]
         if rows.numel() == 0:

@@ -19,7 +19,7 @@ from pwcf.attacks.linearised.rules import Iterate
 from pwcf.attacks.linearised.schedule import Leg, Stage, candidates, stages
 from pwcf.attacks.quasi_newton import descend
 from pwcf.attacks.seeds import noise_of, seeds_of
-from pwcf.losses import margin
+from pwcf.losses import margin, without
 from pwcf.metrics import Lp
 from pwcf.problems import is_surely_wrong
 
@@ -88,7 +88,7 @@ class Search:
         larger radii); linear models alone miss on nets with misleading gradients.
         """
         classes = logits.shape[1]
-        others = logits.scatter(1, self.task.labels.unsqueeze(1), -torch.inf)
+        others = without(logits, self.task.labels)
         looked_at = candidates(self.task.budget, classes)
         if self.task.problem.targeted:
             self.targets = self.task.labels.unsqueeze(1)
