@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from rivals import nets
+from rivals import nets, records
 from torch import Tensor
 
 import pwcf
@@ -42,15 +42,12 @@ def run(task: nets.Task, norm: str, budget: int, path: Path) -> None:
         f"{answer.passes.total.double().mean():.0f} passes, {seconds:.1f} s",
         flush=True,
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        file.write(f"# {task.name} {norm} {OURS} {budget}\n# pwcf {pwcf.__version__}, torch {torch.__version__}\n")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for i in range(len(task.labels)):
-            passes = int(answer.passes.forward[i]), int(answer.passes.backward[i])
-            radius = f"{answer.radius[i].item():.9g}"
-            writer.writerow((i, int(task.test_index[i]), radius, *passes, f"{seconds:.2f}", f"{cpu_seconds:.2f}"))
+    times = (f"{seconds:.2f}", f"{cpu_seconds:.2f}")
+    rows = []
+    for i in range(len(task.labels)):
+        passes = int(answer.passes.forward[i]), int(answer.passes.backward[i])
+        rows.append((i, int(task.test_index[i]), f"{answer.radius[i].item():.9g}", *passes, *times))
+    records.write(path, [f"{task.name} {norm} {OURS} {budget}"], COLUMNS, rows)
 
 
 class Radii:
@@ -167,8 +164,8 @@ def plot(cells: Sequence[Radii], names: Sequence[tuple[str, str]], path: Path) -
             if points:
                 width = 2.2 if rival == OURS else 1
                 axis.plot(*zip(*points, strict=True), "o-", ms=3, color=colour, lw=width, label=rival)
-        if radii.of:
-            low = float(radii.best.mean())
+        low = float(radii.best.mean())
+        if low > 0:
             axis.set_ylim(0.99 * low, 1.35 * low)
         axis.set_xscale("log")
         axis.set_xticks([100, 200, 500, 1000, 2000, 5000], ["100", "200", "500", "1000", "2000", "5000"])

@@ -18,9 +18,7 @@ The networks are not part of this repository: ``--realdata`` or PWCF_REALDATA na
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -33,13 +31,13 @@ from unittest import mock
 
 import torch
 from known_optima import endings, heading, table, write_csv
+from realdata import find_zoo, first_correct
 from torch import Tensor
 
 import pwcf
 from pwcf.solvers.oracle import Oracle
 
 STEM = "solver_overhead"
-REPOSITORY = Path(__file__).resolve().parent.parent
 SHAPE = (3, 224, 224)
 GB = 1e9
 GB_TARGET = 6.0
@@ -68,33 +66,9 @@ class Clock:
         return timed
 
 
-def find_zoo(path: Path | None) -> Any:
-    folder = path or Path(os.environ.get("PWCF_REALDATA") or REPOSITORY.parent / "shared" / "realdata")
-    if not (folder / "zoo.py").is_file():
-        raise SystemExit(
-            "no zoo.py in the folder of real networks: give it with --realdata or PWCF_REALDATA, or measure "
-            "memory alone with --cases memory"
-        )
-    sys.path.insert(0, str(folder))
-    return importlib.import_module("zoo")
-
-
-def classified(zoo: Any, net: torch.nn.Module, rows: int) -> tuple[Tensor, Tensor]:
-    """The first ``rows`` test images that the network gets right."""
-    images, labels, start = [], [], 0
-    while sum(map(len, labels)) < rows:
-        x, y = zoo.load_images("cifar10", n=rows, start=start)
-        with torch.no_grad():
-            right = net(x).argmax(1) == y
-        images.append(x[right])
-        labels.append(y[right])
-        start += rows
-    return torch.cat(images)[:rows], torch.cat(labels)[:rows]
-
-
 def measure_time(zoo: Any, name: str, rows: int, evaluations: int, target: float, seed: int) -> dict[str, Any]:
     net = zoo.load_net(name)
-    images, labels = classified(zoo, net, rows)
+    images, labels, _ = first_correct(zoo, net, "cifar10", rows)
     noise = torch.randn(images.shape, generator=torch.Generator().manual_seed(seed))
 
     def function(x: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
@@ -296,6 +270,11 @@ def main() -> None:
         memory_child(args.child, args.memory_rows, args.memory_evaluations, args.seed)
         return
     zoo = None if args.cases == ["memory"] else find_zoo(args.realdata)
+    if zoo is None and args.cases != ["memory"]:
+        raise SystemExit(
+            "no zoo.py in the folder of real networks: give it with --realdata or PWCF_REALDATA, or measure "
+            "memory alone with --cases memory"
+        )
     args.out.mkdir(parents=True, exist_ok=True)
     times: list[dict[str, Any]] = []
     memory: list[dict[str, Any]] = []

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from realdata import find_zoo, first_correct
 from torch import Tensor
 
 import pwcf
 from exact.judge import Line, timing
-from exact.realdata import find_zoo, first_correct
 
 PART = "metrics"
 NETS = (("cifar10_cnn_a_adv4", "cifar10"), ("mnist_colt_linf01", "mnist"))
@@ -27,7 +27,7 @@ def measure(args: argparse.Namespace) -> Iterator[Line]:
         return
     for name, dataset in NETS:
         net = zoo.load_net(name)
-        images, labels = first_correct(zoo, net, dataset, args.images)
+        images, labels, _ = first_correct(zoo, net, dataset, args.images)
         about = {"part": PART, "n": images[0].numel(), "classes": 10, "dtype": "float32"}
         radii: dict[str, Tensor] = {}
         for metric in METRICS:

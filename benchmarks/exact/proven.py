@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from realdata import find_zoo
 
 import pwcf
 from exact.judge import Line, timing
-from exact.realdata import find_zoo
 
 PART = "proven"
 ROOM = 1e-6

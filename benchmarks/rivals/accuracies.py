@@ -9,14 +9,13 @@ the wall and processor time of the whole batch: the same in every row, as is ``r
 
 from __future__ import annotations
 
-import argparse
 import time
-import traceback
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from . import checking, nets, records
+from . import checking, command, nets, records
 from .counting import Counted
 from .maximum_loss import RIVALS
 
@@ -60,32 +59,16 @@ def run(task: nets.Task, norm: str, eps: float, rival: str, path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nets", nargs="+", choices=nets.DATASETS, default=list(nets.DATASETS), metavar="NET")
-    parser.add_argument("--norms", nargs="+", choices=("linf", "l2", "l1"), default=["linf", "l2", "l1"])
-    parser.add_argument("--rivals", nargs="+", choices=RIVALS, default=list(RIVALS))
-    parser.add_argument("--images", type=int, default=100)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
+    args = command.parser(__doc__, RIVALS).parse_args()
     torch.set_num_threads(args.threads)
-    failures = 0
-
+    runs = command.Runs(args.images)
     for rival in args.rivals:
         for name in args.nets:
-            task = None
             for norm, eps in EPS[nets.DATASETS[name]]:
-                path = file_of(args.out, name, norm, eps, rival)
-                if norm not in args.norms or path.exists():
-                    continue
-                task = task or nets.load(name, args.images)
-                try:
-                    run(task, norm, eps, rival, path)
-                except Exception:  # the others go on; no file is left, so the next start tries again
-                    failures += 1
-                    print(f"{path.stem} failed:\n{traceback.format_exc()}", flush=True)
-    if failures:
-        raise SystemExit(f"{failures} run(s) failed")
+                if norm in args.norms:
+                    path = file_of(args.out, name, norm, eps, rival)
+                    runs.attempt(name, path, partial(run, norm=norm, eps=eps, rival=rival, path=path))
+    runs.end()
 
 
 if __name__ == "__main__":

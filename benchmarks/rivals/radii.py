@@ -10,19 +10,17 @@ every row.
 
 from __future__ import annotations
 
-import argparse
 import time
-import traceback
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from . import checking, nets, records
+from . import checking, command, nets, records
 from .counting import Counted
 from .minimum_norm import PUBLISHED_STEPS, RIVALS
 
 COLUMNS = ("sample", "test_index", "radius", "forward", "backward", "seconds_total", "cpu_seconds")
-NORMS = ("linf", "l2", "l1")
 SLOWEST = "fab"
 
 
@@ -66,36 +64,20 @@ def budget_of(text: str) -> int | None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nets", nargs="+", choices=nets.DATASETS, default=list(nets.DATASETS), metavar="NET")
-    parser.add_argument("--norms", nargs="+", choices=NORMS, default=list(NORMS))
-    parser.add_argument("--rivals", nargs="+", choices=RIVALS, default=list(RIVALS))
+    parser = command.parser(__doc__, RIVALS)
     parser.add_argument("--budgets", nargs="+", type=budget_of, default=[None], help="published, or passes per sample")
-    parser.add_argument("--images", type=int, default=100)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    failures = 0
-
+    runs = command.Runs(args.images)
     for budget in args.budgets:
         # The slowest rival only after all others have been on every net.
         for group in ([r for r in args.rivals if r != SLOWEST], [r for r in args.rivals if r == SLOWEST]):
             for name in args.nets:
-                task = None
                 for norm in args.norms:
                     for rival in (r for r in group if norm in RIVALS[r].norms):
                         path = file_of(args.out, name, norm, rival, budget)
-                        if path.exists():
-                            continue
-                        task = task or nets.load(name, args.images)
-                        try:
-                            run(task, norm, rival, budget, path)
-                        except Exception:  # the others go on; no file is left, so the next start tries again
-                            failures += 1
-                            print(f"{path.stem} failed:\n{traceback.format_exc()}", flush=True)
-    if failures:
-        raise SystemExit(f"{failures} run(s) failed")
+                        runs.attempt(name, path, partial(run, norm=norm, rival=rival, budget=budget, path=path))
+    runs.end()
 
 
 if __name__ == "__main__":

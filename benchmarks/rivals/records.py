@@ -11,12 +11,19 @@ from pathlib import Path
 
 import torch
 
-PACKAGES = ("adv-lib", "pyautoattack", "torch")
+PACKAGES = ("pwcf", "adv-lib", "pyautoattack", "torch")
 
 
 def versions() -> str:
-    found = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
+    found = ", ".join(f"{name} {version}" for name in PACKAGES if (version := _version(name)))
     return f"{found}, Python {platform.python_version()}, {torch.get_num_threads()} thread(s)"
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:  # ours are written where no rival is installed
+        return None
 
 
 def write(path: Path, comments: Sequence[str], columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
