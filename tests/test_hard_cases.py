@@ -216,3 +216,16 @@ def test_an_attack_that_returns_something_else_is_named() -> None:
 
     with pytest.raises(ValueError, match="attack odd: expected points of shape"):
         evaluate(net, images, labels, MinRadius("l2"), attacks=[Odd()])
+
+
+def test_a_step_to_where_the_model_says_nothing_is_taken_back() -> None:
+    """The linear model at the image leads beyond u = .09, where logits are NaN; the boundary is at u = .05."""
+
+    def model(x: Tensor) -> Tensor:
+        u = x[:, 0] - 0.5
+        gain = torch.where(u > 0.09, torch.nan, u + 20 * u * u)
+        return torch.stack([0.1 + 0 * u, gain], 1)
+
+    run = evaluate(model, torch.full((1, 2), 0.5), torch.tensor([0]), MinRadius("l2"), budget=100)
+    assert run.adversarial.all()
+    assert abs(run.radius[0] - 0.05) < 0.005

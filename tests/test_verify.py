@@ -11,7 +11,7 @@ from torch import Tensor
 from pwcf.metrics import lp
 from pwcf.models import Classifier, Counted
 from pwcf.problems import MaxLoss, MinRadius, is_wrong
-from pwcf.verify import recheck, to_boundary, to_grid
+from pwcf.verify import outwards, recheck, to_boundary, to_grid
 
 
 def _sum_above(level: float) -> Counted:
@@ -122,3 +122,12 @@ def test_the_grid_is_that_of_8_bit_images_and_moves_away_from_the_image() -> Non
     assert ((grid - points).abs() <= 1 / 255).all()
     assert grid[0, 0, 0] == images[0, 0, 0]
     torch.testing.assert_close(to_grid(images, grid, (0.0, 1.0)), grid)
+
+
+def test_points_that_just_fail_are_moved_out() -> None:
+    images = torch.zeros(3, 2, dtype=torch.float64)
+    points = torch.tensor([[1.1, 0.0], [0.9999, 0.0], [0.5, 0.0]], dtype=torch.float64)
+    box = torch.full_like(images, -2), torch.full_like(images, 2)
+    moved, hit = outwards(lambda x: x[:, 0] > 1, images, points, box)
+    assert hit.tolist() == [True, True, False]
+    torch.testing.assert_close(moved[:, 0], torch.tensor([1.1, 0.9999 * 1.0003, 0.5], dtype=torch.float64))
