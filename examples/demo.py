@@ -3,9 +3,9 @@
     make demo
 
 1. A ReLU network learns three spirals in the unit square (fixed seed, two seconds).
-2. For 150 fresh points, min d(x, x0) s.t. margin(x) <= 0, 0 <= x <= 1, for four metrics d, in one batch.
-3. Every answer is rechecked without the solver and compared with a search of the whole square.
-4. Eight problems with known answers, five starts each.
+2. ``pwcf.evaluate`` finds the nearest misclassified point of 150 fresh points, in four metrics, and verifies it.
+3. Every radius is compared with a brute-force search of the whole square.
+4. ``pwcf.minimize`` solves eight problems with known answers, five starts each.
 
 It writes out/demo/report.html (one file, nothing external) and out/demo/demo.png.
 """
@@ -41,6 +41,7 @@ TEX = {"l1": r"$\ell_1$", "l1.5": r"$\ell_{1.5}$", "l2": r"$\ell_2$", "linf": r"
 INK = {"l1": "#b4245d", "l1.5": "#c8790a", "l2": "#1b5fc1", "linf": "#17766b"}
 REGIONS = ["#cfe0f5", "#fbdcc4", "#d3ead0"]
 POINTS = ["#2f5f9e", "#c05a1b", "#3d8a3a"]
+BUDGET = 1000
 PROBLEMS = (
     ("maxq", {"n": 20}), ("chained_lq", {"n": 20}), ("max_eigenvalue", {}), ("lasso_box", {}),
     ("mad1", {}), ("granso_rosenbrock", {}), ("hs71", {}), ("classifier_linf", {"n": 20}),
@@ -86,71 +87,29 @@ def train(points: Tensor, labels: Tensor, steps: int) -> torch.nn.Module:
 # ---- robustness radii -------------------------------------------------------------------------------
 
 
-def margin(logits: Tensor, labels: Tensor) -> Tensor:
-    """Logit of the label minus the best other one: <= 0 where the point is misclassified."""
-    own = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
-    return own - logits.scatter(1, labels.unsqueeze(1), -torch.inf).amax(1)
-
-
 def distance(a: Tensor, b: Tensor, p: float) -> Tensor:
     return torch.linalg.vector_norm(a - b, p, dim=-1)
 
 
 @dataclass(frozen=True)
 class Radii:
-    """Answers for one metric. ``radius`` is the verified one, inf where verification failed."""
+    """Answers for one metric, beside those of the brute-force search."""
 
     metric: str
-    status: list[pwcf.Status]
-    evaluations: Tensor
-    x: Tensor
-    radius: Tensor
+    run: pwcf.Run
     searched: Tensor
+
+    @property
+    def radius(self) -> Tensor:
+        return self.run.radius
+
+    @property
+    def x(self) -> Tensor:
+        return self.run.x_adv
 
     @property
     def ratio(self) -> Tensor:
         return self.radius / self.searched
-
-
-def solve(model: torch.nn.Module, points: Tensor, labels: Tensor) -> tuple[pwcf.Solution, float]:
-    """All points and all metrics in one batch. ``rows`` tells a function which rows it is asked for."""
-    begin = time.perf_counter()
-    kind = torch.arange(len(METRICS)).repeat_interleave(len(points))
-    points, labels = points.repeat(len(METRICS), 1), labels.repeat(len(METRICS))
-    starts = pwcf.noisy_starts(points, count=6, radius=0.12, seed=1)
-
-    def objective(x: Tensor, rows: Tensor) -> Tensor:
-        each = torch.stack([distance(x, points[rows], p) for p in METRICS.values()], 1)
-        return each.gather(1, kind[rows].unsqueeze(1)).squeeze(1)
-
-    solution = pwcf.minimize(
-        objective,
-        starts[0],
-        [pwcf.ineq(lambda x, rows: margin(model(x), labels[rows]), name="margin")],
-        bounds=(0, 1),
-        restarts=pwcf.Restarts(starts[1:], iterations=8),
-        max_iterations=200,
-    )
-    return solution, time.perf_counter() - begin
-
-
-def verify(model: torch.nn.Module, x: Tensor, points: Tensor, labels: Tensor, p: float) -> tuple[Tensor, Tensor]:
-    """Strictly misclassified points inside the square, and their distances, from a fresh forward pass.
-
-    An answer lies on the decision boundary, on either side of it within the feasibility tolerance. One that
-    is not misclassified is pushed along the falling margin, by 1e-8 at first and 1e-3 at most.
-    """
-    with torch.enable_grad():
-        leaf = x.clone().requires_grad_(True)
-        (slope,) = torch.autograd.grad(margin(model(leaf), labels).sum(), leaf)
-    down = -slope / slope.norm(dim=1, keepdim=True).clamp(min=1e-300)
-    final, done = x.clone(), model(x).argmax(1) != labels
-    for push in (1e-8 * 10 ** (k / 4) for k in range(21)):
-        tried = (x + push * down).clamp(0, 1)
-        new = ~done & (model(tried).argmax(1) != labels)
-        final[new], done = tried[new], done | new
-    inside = ((final >= 0) & (final <= 1)).all(1)
-    return final, torch.where(done & inside, distance(final, points, p), torch.inf)
 
 
 def search(model: torch.nn.Module, points: Tensor, labels: Tensor, side: int = 1001) -> Callable[[float], Tensor]:
@@ -365,19 +324,19 @@ def counts(statuses: list[pwcf.Status]) -> str:
 def radius_rows(results: list[Radii]) -> list[list[str]]:
     rows = []
     for r in results:
-        verified = r.radius.isfinite()
+        verified = r.run.adversarial
         ratio = r.ratio[verified]
         rows.append([
-            r.metric, counts(r.status), f"{int(verified.sum())} of {len(verified)}",
+            r.metric, counts(r.run.status), f"{int(verified.sum())} of {len(verified)}",
             f"{r.radius[verified].mean():.4f}", f"{ratio.median():.6f}", f"{ratio.max():.3f}",
-            str(int((ratio > 1.01).sum())), f"{r.evaluations.double().mean():.0f}",
+            str(int((ratio > 1.01).sum())), f"{r.run.passes.total.double().mean():.0f}", f"{r.run.seconds:.1f}",
         ])  # fmt: skip
     return rows
 
 
 RADIUS_HEAD = [
     "metric", "ended", "verified", "mean radius", "median ratio", "worst ratio", "over 1 % above",
-    "evaluations",
+    "passes", "seconds",
 ]  # fmt: skip
 KNOWN_HEAD = ["problem", "n", "optimum", "best error", "worst error", "violation", "ended", "evaluations"]
 
@@ -405,17 +364,16 @@ def report(facts: dict[str, str], results: list[Radii], known: list[Known], pict
 <style>{STYLE}</style></head><body>
 <h1>How far is each point from being misclassified?</h1>
 <p>{e(facts["model"])} For {count} fresh points that it classifies right,
-<code>pwcf.minimize</code> looks for the nearest misclassified point in the unit square, for four metrics,
-from six starts each. {e(facts["solved"])}</p>
+<code>pwcf.evaluate</code> looks for the nearest misclassified point in the unit square, in four metrics.
+{e(facts["solved"])}</p>
 {image(pictures[0], "Decision regions of the network, points, and the balls up to the nearest point found.")}
 <h2>Radii</h2>
 {table(RADIUS_HEAD, radius_rows(results))}
-<p class="soft">Verified: the stored point lies in the square, a fresh forward pass misclassifies it, and
-the distance was computed anew; answers a hair on the right side were first pushed across. Ratio: verified
-radius over that of a brute-force search (a dense grid, then zooms), possible here because the input has two
-dimensions. The problem is not convex: &ldquo;converged&rdquo; speaks of the surroundings of the answer, and
-a ratio well above 1 is another, farther local minimum. More starts find more of the nearest
-ones.</p>
+<p class="soft">Verified: the point lies in the square, the model called on it alone misclassifies it, and the
+distance was computed anew. Ratio: verified radius over that of a brute-force search (a dense grid, then zooms),
+possible here because the input has two dimensions. The problem is not convex: &ldquo;converged&rdquo; speaks of the
+surroundings of the answer, and a ratio well above 1 is another, farther local minimum. Passes: forward and backward
+passes for each point, everything included.</p>
 {image(pictures[1], "Left: share of points whose radius is larger. Right: comparison with the search.")}
 <h2>Problems with known answers</h2>
 {table(KNOWN_HEAD, known_rows(known))}
@@ -457,13 +415,13 @@ def main() -> None:
     print(facts["model"])
 
     nearest = search(model, points, labels)
-    solution, seconds = solve(model, points, labels)
-    results, b = [], len(points)
-    for k, (metric, p) in enumerate(METRICS.items()):
-        mine = slice(k * b, (k + 1) * b)
-        x, radius = verify(model, solution.x[mine], points, labels, p)
-        results.append(Radii(metric, solution.status[mine], solution.evaluations[mine], x, radius, nearest(p)))
-    facts["solved"] = f"{4 * b} problems ({b} points, four metrics) in one batch: {seconds:.0f} seconds."
+    results = []
+    for metric, p in METRICS.items():
+        run = pwcf.evaluate(model, points, labels, pwcf.MinRadius(metric), budget=BUDGET)
+        results.append(Radii(metric, run, nearest(p)))
+    facts["solved"] = (
+        f"{len(points)} points, at most {BUDGET} passes each: {sum(r.run.seconds for r in results):.0f} seconds."
+    )
     print("\nNearest misclassified point,", facts["solved"])
     say(RADIUS_HEAD, radius_rows(results))
 

@@ -97,6 +97,21 @@ def test_max_loss_finds_what_is_within_eps_and_nothing_else(metric: str) -> None
     assert run.passes.total[::2].double().mean() < 0.3 * run.passes.total[1::2].double().mean()
 
 
+@METRICS
+def test_max_loss_goes_the_way_of_min_radius(metric: str) -> None:
+    """What one finds at some radius the other finds at an eps just above it, also where minima are many."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(N, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 6)).double()
+    with torch.no_grad():
+        for layer in net[::2]:
+            layer.weight *= 4
+    images = torch.rand(40, N, dtype=torch.float64)
+    labels = net(images).argmax(1)
+    radius = evaluate(net, images, labels, MinRadius(metric), budget=700).radius
+    run = evaluate(net, images, labels, MaxLoss(metric, eps=1.001 * radius), budget=700)
+    assert run.adversarial.all()
+
+
 def test_a_sample_has_the_same_answer_whatever_is_beside_it() -> None:
     net = Linear(seed=3)
     images, labels = net.samples()

@@ -10,6 +10,7 @@ from pwcf import MinRadius
 from pwcf.attacks import Task
 from pwcf.attacks.linearised.schedule import LOOK, stages
 from pwcf.attacks.linearised.search import Search
+from pwcf.attacks.targets import ANY, aims
 from pwcf.metrics import Lp, as_metric
 from pwcf.models import Classifier, Counted
 from pwcf.problems import Problem
@@ -96,13 +97,45 @@ def test_where_nothing_is_found_the_image_comes_back() -> None:
 
 @NORMS
 @pytest.mark.parametrize("budget", [50, 100, 200, 500, 1000, 2000, 4000])
-@pytest.mark.parametrize("classes", [2, 10, 1000])
+@pytest.mark.parametrize("classes", [2, 3, 5, 10, 1000])
 def test_no_schedule_exceeds_its_budget(norm: str, budget: int, classes: int) -> None:
     plan = stages(as_metric(norm), budget, classes)
     spent = 2 * sum(stage.steps for stage in plan) + LOOK
     assert spent <= budget
     assert spent >= 0.85 * budget - 10
-    assert all(stage.targets < classes for stage in plan)
+    assert all(stage.targets <= (classes if classes > 4 else classes - 1) for stage in plan)  # all others, and any
+
+
+def test_rows_without_a_target_aim_at_the_largest_other_logit() -> None:
+    logits = torch.tensor([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0], [1.0, 2.0, 3.0]])
+    labels, targets = torch.tensor([0, 0, 2]), torch.tensor([ANY, 2, ANY])
+    assert aims(logits, labels, targets).tolist() == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("classes", "budget", "targeted", "expected"),
+    [
+        (2, 2000, False, 0),
+        (4, 2000, False, 0),
+        (5, 1000, False, 1),
+        (10, 200, False, 0),
+        (10, 1000, False, 1),
+        (10, 2000, True, 0),
+    ],
+)
+def test_one_row_of_an_image_aims_at_any_class(classes: int, budget: int, targeted: bool, expected: int) -> None:
+    W = torch.randn(classes, N, generator=torch.Generator().manual_seed(0))
+    images = torch.rand(4, N, generator=torch.Generator().manual_seed(1))
+    labels = (images @ W.T).argmax(1)
+    if targeted:
+        labels = (labels + 1) % classes
+    lower, upper, everyone = torch.zeros_like(images), torch.ones_like(images), torch.arange(4)
+    problem, model = MinRadius("l2", targeted=targeted), Counted(Classifier(lambda x: x @ W.T), 4)
+    search = Search(Task(model, problem, images, labels, everyone, lower, upper, None, budget, 0))
+    points = search.run()
+    assert ((search.targets == ANY).sum(1) == expected).all()
+    assert (search.targets != labels.unsqueeze(1)).all() or targeted
+    assert recheck(model, problem, images, labels, points).adversarial.all()
 
 
 def test_near_classes_with_small_logits_are_found() -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pwcf.attacks.attack import Task
+from pwcf.attacks.targets import aims
 from pwcf.losses import margin
 from pwcf.problems import ineq, is_surely_wrong
 from pwcf.solvers import minimize
@@ -36,7 +37,8 @@ def descend(task: Task, image: Tensor, target: Tensor, starts: Tensor, passes: i
     centre = task.images[image]
 
     def condition(logits: Tensor, rows: Tensor) -> Tensor:
-        return margin(logits, labels[rows]) if task.problem.targeted else -margin(logits, labels[rows], target[rows])
+        own = labels[rows]
+        return margin(logits, own) if task.problem.targeted else -margin(logits, own, aims(logits, own, target[rows]))
 
     everyone = torch.arange(len(image), device=starts.device)
     surplus = SURPLUS * condition(task.model.logits(centre, samples), everyone).abs()

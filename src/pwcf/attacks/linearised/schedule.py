@@ -28,14 +28,14 @@ from pwcf.metrics import Lp, Metric
 Start = Literal["image", "noise", "best"]
 # The forward pass of the first look at the logits.
 LOOK = 1
-# Targets of the first look, of a restart, and of a search too short for restarts.
-FIRST_TARGETS, RESTART_TARGETS, SHORT_TARGETS = 9, 3, 3
+# Targets of the first look, of a restart, and of a search too short for restarts; one of them is ANY.
+FIRST_TARGETS, RESTART_TARGETS, SHORT_TARGETS = 10, 3, 3
 # Share of the passes that may go into the choice of targets where there are many classes.
 CANDIDATES_SHARE = 0.06
 # Steps for each target of the first look: the linf rule needs about seven to reach the boundary at all.
 FIRST_STEPS = 20
 # Shares of all steps for the first look and the last part, and what is enough for the latter.
-FIRST_SHARE, LAST_SHARE, LAST_ENOUGH = 0.2, 0.25, 260
+FIRST_SHARE, LAST_SHARE, LAST_ENOUGH = 0.2, 0.25, 160
 # With fewer steps an image than this there is one look, as long as it can be.
 ENOUGH_FOR_RESTARTS = 150
 
@@ -49,6 +49,7 @@ STEEP, STEEP_POLISH = Pace(0.3, 0.03, 0.3, 0.1), Pace(0.1, 0.01, 0.3, 0.01)
 LINF, LINF_POLISH = Pace(0.3, 0.01, 0.8, 0.03), Pace(0.03, 0.003, 0.8, 0.01)
 L1, L1_POLISH, L1_LAST = Pace(0.12, 0.017, 0.95, 0.05), Pace(0.06, 0.005, 0.95, 0.03), Pace(0.03, 0.003, 0.95, 0.02)
 L1_MOMENTA = (0.9, 0.95)
+L1_HOPELESS = (5.5, 4.0, 3.0, 1.6)
 
 
 @dataclass(frozen=True)
@@ -101,10 +102,16 @@ class Plan:
     end: Stage | None = None
     """a last stage whatever the budget"""
     last_share: float = LAST_SHARE
-    """of all steps, for the last part"""
+    """of all steps, for the last part, and at most this many"""
+    last_enough: int = LAST_ENOUGH
 
 
-def _smooth(rule: Rule, pace: Pace = L2, polish: Pace = L2_POLISH, last_share: float = LAST_SHARE) -> Plan:
+def _smooth(
+    rule: Rule,
+    pace: Pace = L2,
+    polish: Pace = L2_POLISH,
+    hopeless: Sequence[float] = (2.6, 2.0, 1.8, 1.6, 1.5),
+) -> Plan:
     """For l2, and for every metric whose rule pulls as that of l2 does; the general solver finds the last digits."""
 
     def legs(pace: Pace) -> Part:
@@ -117,7 +124,7 @@ def _smooth(rule: Rule, pace: Pace = L2, polish: Pace = L2_POLISH, last_share: f
 
     restarts = [legs(replace(pace, margin=margin)) for margin in MARGINS]
     short = legs(replace(pace, margin=L2_SHORT.margin))
-    return Plan(short, legs(pace), restarts, 30, last, (2.6, 2.0, 1.8, 1.6, 1.5), last_share=last_share)
+    return Plan(short, legs(pace), restarts, 30, last, hopeless)
 
 
 def _linf() -> Plan:
@@ -149,31 +156,39 @@ def _l1() -> Plan:
     # Where the model is linear around the answer the nearest point is a vertex, and three steps find it exactly.
     vertex = Stage(2, "best", (Leg(l1_vertex_rule, L1, 3),))
     restarts = [legs(L2, replace(L1, momentum=momentum)) for momentum in L1_MOMENTA]
-    return Plan(legs(L2_SHORT, L1), legs(L2, L1), restarts, 40, last, (5.5, 4.0, 3.0, 1.6), vertex)
+    return Plan(legs(L2_SHORT, L1), legs(L2, L1), restarts, 30, last, L1_HOPELESS, vertex)
 
 
 def plan_for(metric: Metric) -> Plan:
     """By what the metric offers."""
     if not isinstance(metric, Lp):
-        # Steps along gradients know nothing of how a metric is conditioned: the general solver gets twice the share.
-        return _smooth(slope_rule, last_share=2 * LAST_SHARE)
+        # Steps along gradients know nothing of how a metric is conditioned: the general solver gets more.
+        return replace(_smooth(slope_rule), last_share=2 * LAST_SHARE, last_enough=3 * LAST_ENOUGH)
     if metric.p in (1.0, math.inf):
         return _l1() if metric.p == 1 else _linf()
     if metric.p == 2:
         return _smooth(l2_rule)
-    return _smooth(LpRule(metric.p), *((STEEP, STEEP_POLISH) if metric.p > 2 else (L2, L2_POLISH)))
+    if metric.p > 2:
+        return _smooth(LpRule(metric.p), STEEP, STEEP_POLISH)
+    # Between l1 and l2 first radii may be as far off as those of l1.
+    return _smooth(LpRule(metric.p), hopeless=L1_HOPELESS)
+
+
+def columns(classes: int) -> int:
+    """How many rows an image may have: one for every other class and, where these are not few, one for ANY."""
+    return classes if classes - 1 > SHORT_TARGETS else classes - 1
 
 
 def candidates(budget: int, classes: int) -> int:
     """How many classes are looked at for targets; none where all of them are tried anyway, or passes are dear."""
     count = min(classes - 1, round(CANDIDATES_SHARE * budget / 2))
-    return count if count > FIRST_TARGETS else 0
+    return count if count >= FIRST_TARGETS else 0
 
 
 def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
     """Stages that together use at most ``budget`` passes an image."""
     budget -= 2 * candidates(budget, classes)
-    plan, others = plan_for(metric), classes - 1
+    plan, others = plan_for(metric), columns(classes)
     end = () if plan.end is None else (replace(plan.end, targets=min(plan.end.targets, others)),)
     steps = (budget - LOOK) // 2 - sum(stage.steps for stage in end)
     if steps < ENOUGH_FOR_RESTARTS:
@@ -181,7 +196,7 @@ def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
         return Stage(targets, "image", plan.short(max(2, steps // targets))), *end
     wanted = max(SHORT_TARGETS, round(FIRST_SHARE * steps / FIRST_STEPS))
     first = Stage(min(FIRST_TARGETS, others, wanted), "image", plan.first(FIRST_STEPS))
-    last = plan.last(others, min(round(plan.last_share / LAST_SHARE * LAST_ENOUGH), round(plan.last_share * steps)))
+    last = plan.last(others, min(plan.last_enough, round(plan.last_share * steps)))
     rest, targets = steps - first.steps - sum(stage.steps for stage in last), min(RESTART_TARGETS, others)
     count = max(1, rest // (targets * plan.restart_steps))
     length = rest // (targets * count)

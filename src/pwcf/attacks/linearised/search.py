@@ -16,9 +16,10 @@ from torch import Tensor
 
 from pwcf.attacks.attack import Task
 from pwcf.attacks.linearised.rules import Iterate
-from pwcf.attacks.linearised.schedule import Leg, Stage, candidates, stages
+from pwcf.attacks.linearised.schedule import SHORT_TARGETS, Leg, Stage, candidates, stages
 from pwcf.attacks.quasi_newton import descend
 from pwcf.attacks.seeds import noise_of, seeds_of
+from pwcf.attacks.targets import ANY, aims
 from pwcf.losses import margin, without
 from pwcf.metrics import Lp
 from pwcf.problems import is_surely_wrong
@@ -50,6 +51,8 @@ class Rows:
     best: Tensor
     """(r,) least distance of a misclassified point of this stage"""
     best_x: Tensor
+    reached: Tensor
+    """(r,) the class of best_x"""
 
     def take(self, rows: Tensor) -> Rows:
         return Rows(**{name: value[rows] for name, value in vars(self).items()})
@@ -82,12 +85,15 @@ class Search:
         return torch.where(torch.isfinite(best).unsqueeze(-1), found, self.centre).view(-1, *self.shape)
 
     def _choose_targets(self, logits: Tensor, count: int) -> None:
-        """Half of them the classes with the largest logits beside the label's, half the nearest under the linear model.
+        """ANY, then the classes with the largest logits; of many classes half by logit, half by the linear model.
 
         The largest logits alone miss near classes where there are many (linear models with 100 classes: up to 25 %
-        larger radii); linear models alone miss on nets with misleading gradients.
+        larger radii); linear models alone miss on nets with misleading gradients. There, rows that aim at whichever
+        class is nearest go ways that no fixed target goes.
         """
         classes = logits.shape[1]
+        several = count > SHORT_TARGETS and not self.task.problem.targeted
+        count -= several  # one place is that of ANY
         others = without(logits, self.task.labels)
         looked_at = candidates(self.task.budget, classes)
         if self.task.problem.targeted:
@@ -100,6 +106,9 @@ class Search:
             distance = self._linear_distances(ranked)
             distance[:, :by_logit] = -torch.inf  # chosen already
             self.targets = ranked.gather(1, distance.argsort(dim=1, stable=True)[:, :count])
+        if several:
+            first, others = self.targets[:, :SHORT_TARGETS], self.targets[:, SHORT_TARGETS:]
+            self.targets = torch.cat([first, torch.full_like(first[:, :1], ANY), others], 1)
         n, k = self.targets.shape
         self.radius = torch.full((n, k), torch.inf, dtype=self.centre.dtype, device=self.centre.device)
         self.points = self.centre.unsqueeze(1).repeat(1, k, 1)
@@ -111,7 +120,7 @@ class Search:
         everyone = torch.arange(len(classes), device=classes.device)
         columns = []
         for target in classes.unbind(1):
-            _, c, g = self._linearise(everyone, self.centre, target)
+            _, _, c, g = self._linearise(everyone, self.centre, target)
             size = torch.linalg.vector_norm(g, ord=dual, dim=1)
             columns.append(torch.nan_to_num(c / size.clamp(min=torch.finfo(c.dtype).tiny), nan=torch.inf))
         return torch.stack(columns, 1)
@@ -125,10 +134,11 @@ class Search:
         x = self._start(stage, number, open_images, column)
         if not stage.legs:
             best, best_x = descend(self.task, image, self.targets[image, column], x, 2 * stage.evaluations)
-            self._store(Rows(image, column, x, x, x, best, best, best_x))
+            self._store(Rows(image, column, x, x, x, best, best, best_x, self.targets[image, column]))
             return
         best = torch.full_like(x[:, 0], torch.inf)
-        rows = Rows(image, column, self.centre[image], x, x, torch.zeros_like(best), best, x.clone())
+        reached = self.targets[image, column]
+        rows = Rows(image, column, self.centre[image], x, x, torch.zeros_like(best), best, x.clone(), reached)
         for leg in stage.legs:
             x = torch.where(torch.isfinite(rows.best).unsqueeze(-1), rows.best_x, rows.x)
             rows = replace(rows, x=x, before=x, memory=torch.zeros_like(rows.best))
@@ -139,23 +149,25 @@ class Search:
         self._store(rows)
 
     def _ranked(self, images: Tensor, stage: Stage, number: int) -> Tensor:
-        """(m, targets) columns of the table: the best ones, in restarts the last place taken in turn by all others.
+        """(m, targets) columns of the table: the best ones; in restarts the best, ANY, and others in turn.
 
-        First looks end in local minima that may be half as far again; ranks are to be doubted.
+        First looks end in local minima that may be half as far again; ranks are to be doubted. Every second restart
+        has the next best class in the last place, the others have all classes there in turn.
         """
         order, k = self.radius[images].argsort(dim=1, stable=True), stage.targets
         if stage.start != "noise" or order.shape[1] <= k:
             return order[:, :k]
-        turn = k - 1 + (number - 1) % (order.shape[1] - k + 1)
-        return torch.cat([order[:, : k - 1], order[:, turn : turn + 1]], 1)
+        anyone = (self.targets[images] == ANY).long().argmax(1)
+        turn = k - 2 if number % 2 else k - 2 + (number - 1) % (order.shape[1] - k + 1)
+        return torch.cat([order[:, : k - 2], anyone.unsqueeze(1), order[:, turn : turn + 1]], 1)
 
     def _step(self, rows: Rows, leg: Leg, share: float) -> Rows:
         x = rows.x
-        wrong, c, g = self._linearise(rows.image, x, self.targets[rows.image, rows.column])
+        wrong, other, c, g = self._linearise(rows.image, x, self.targets[rows.image, rows.column])
         radius, slope = self._distance(rows.centre, x)
         better = (wrong & (radius < rows.best)).nonzero().squeeze(1)
-        # Rows own these two: they are written in place, a few rows at a time.
-        rows.best[better], rows.best_x[better] = radius[better], x[better]
+        # Rows own these: they are written in place, a few rows at a time.
+        rows.best[better], rows.best_x[better], rows.reached[better] = radius[better], x[better], other[better]
         at = Iterate(rows.centre, x, rows.before, c, g, wrong, radius, slope, rows.best, *self._box(rows.image))
         following, memory = leg.rule(at, leg.pace, share, rows.memory)
         # Where the model gives NaN or inf there is no linear model; half way back is nearer to where it was defined.
@@ -184,9 +196,14 @@ class Search:
         return (self.radius.amin(1) > self.eps) & ~self.hopeless
 
     def _store(self, rows: Rows) -> None:
-        better = (rows.best < self.radius[rows.image, rows.column]).nonzero().squeeze(1)
-        rows = rows.take(better)
-        self.radius[rows.image, rows.column], self.points[rows.image, rows.column] = rows.best, rows.best_x
+        """Keep what is better. What ANY has reached counts for that class, if it has a column."""
+        free = self.targets[rows.image, rows.column] == ANY
+        match = self.targets[rows.image] == rows.reached.unsqueeze(1)
+        column = torch.where(free & match.any(1), match.long().argmax(1), rows.column)
+        for some in (~free, free):  # one row at most for each place
+            better = (some & (rows.best < self.radius[rows.image, column])).nonzero().squeeze(1)
+            place = rows.image[better], column[better]
+            self.radius[place], self.points[place] = rows.best[better], rows.best_x[better]
 
     def _start(self, stage: Stage, number: int, images: Tensor, column: Tensor) -> Tensor:
         """(r, n) where the rows of these images begin, as many for each."""
@@ -221,12 +238,16 @@ class Search:
             (slope,) = torch.autograd.grad(distance.sum(), leaf)
         return distance.detach(), torch.nan_to_num(slope.flatten(1))
 
-    def _linearise(self, image: Tensor, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Whether x (r, n) is misclassified, c towards the targets (r,) and its gradient, scaled to largest entry 1."""
+    def _linearise(self, image: Tensor, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Of x (r, n): misclassified or not, the likeliest class beside the label, c and its gradient.
+
+        c is that towards the targets (r,), scaled so that the largest entry of the gradient is 1.
+        """
         labels, targeted = self.task.labels[image], self.task.problem.targeted
 
         def condition(logits: Tensor, some: slice) -> Tensor:
-            return margin(logits, labels[some]) if targeted else -margin(logits, labels[some], targets[some])
+            own = labels[some]
+            return margin(logits, own) if targeted else -margin(logits, own, aims(logits, own, targets[some]))
 
         points = x.view(-1, *self.shape)
         logits, c, g = self.task.model.value_and_gradient(points, self.task.samples[image], condition)
@@ -237,4 +258,4 @@ class Search:
         c, g = c / scale, g / scale.unsqueeze(1)
         # A logit is a sum of about g_i x_i: of this size is what is rounded.
         terms = scale * g.norm(dim=1) * x.norm(dim=1)
-        return is_surely_wrong(logits, labels, targeted, terms), c, g
+        return is_surely_wrong(logits, labels, targeted, terms), without(logits, labels).argmax(1), c, g

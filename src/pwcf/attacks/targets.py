@@ -1,0 +1,16 @@
+"""Which class a row aims at."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pwcf.losses import without
+
+ANY = -1
+"""In place of a class: whichever other class is nearest in logits where the row is now."""
+
+
+def aims(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
+    """(r,) the targets (r,), and where these are ANY the class with the largest logit beside the label's."""
+    return torch.where(targets == ANY, without(logits, labels).argmax(1), targets)
