@@ -36,7 +36,7 @@ class Result:
     passes: float
 
 
-def ours(task: nets.Task, norm: str, eps: float, budget: int | None) -> Result:
+def ours(task: nets.Task, norm: str, eps: float, budget: int) -> Result:
     began = time.perf_counter()
     run = pwcf.evaluate(task.net, task.images, task.labels, pwcf.MaxLoss(norm, eps), budget=budget)
     seconds = time.perf_counter() - began
@@ -71,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nets", nargs="+", choices=nets.DATASETS, default=list(nets.DATASETS), metavar="NET")
     parser.add_argument("--images", type=int, default=100)
-    parser.add_argument("--budget", type=int, default=None, help="ours; default: that of evaluate()")
+    parser.add_argument("--budget", type=int, default=2000, help="ours")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--autoattack", type=Path, default=None, help="files of rivals.accuracies")
     parser.add_argument("--out", type=Path, required=True)

@@ -166,7 +166,9 @@ def plot(cells: Sequence[Radii], names: Sequence[tuple[str, str]], path: Path) -
                 axis.plot(*zip(*points, strict=True), "o-", ms=3, color=colour, lw=width, label=rival)
         low = float(radii.best.mean())
         if low > 0:
-            axis.set_ylim(0.99 * low, 1.35 * low)
+            # All of ours, and the rivals that are about as good.
+            ours = max(radii.mean(key) for key in radii.of if key[0] == OURS)
+            axis.set_ylim(0.98 * low, max(1.35 * low, 1.1 * ours))
         axis.set_xscale("log")
         axis.set_xticks([100, 200, 500, 1000, 2000, 5000], ["100", "200", "500", "1000", "2000", "5000"])
         axis.minorticks_off()

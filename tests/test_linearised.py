@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pwcf import MinRadius
+from pwcf import MaxLoss, MinRadius
 from pwcf.attacks import Task
 from pwcf.attacks.linearised.schedule import LOOK, stages
 from pwcf.attacks.linearised.search import Search
@@ -155,3 +155,17 @@ def test_near_classes_with_small_logits_are_found() -> None:
     assert (model.passes.total <= 2000).all()
     exact = _exact(problem.metric, images - centre, labels, W, b)  # type: ignore[arg-type]
     assert (recheck(model, problem, images, labels, points).distance <= 1.01 * exact).all()
+
+
+def test_images_that_are_easily_broken_cost_few_passes() -> None:
+    """In max-loss the first row of an image runs before its others begin."""
+    generator = torch.Generator().manual_seed(5)
+    W = torch.randn(10, N, generator=generator)
+    images = torch.rand(ROWS, N, generator=generator)
+    labels = (images @ W.T).argmax(1)
+    lower, upper, everyone = torch.zeros_like(images), torch.ones_like(images), torch.arange(ROWS)
+    problem, model = MaxLoss("l2", eps=5.0), Counted(Classifier(lambda x: x @ W.T), ROWS)
+    task = Task(model, problem, images, labels, everyone, lower, upper, problem.radii(ROWS), 2000, 0)
+    points = Search(task).run()
+    assert (model.logits(points, everyone).argmax(1) != labels).all()
+    assert (model.passes.total <= 30).all()

@@ -9,6 +9,7 @@ its radius is too far beyond it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -29,6 +30,8 @@ from pwcf.problems import is_surely_wrong
 NOISE_LINF, NOISE_L2 = 0.75, (1.8, 3.6)
 # Noise where nothing is known yet, in units of the box, in turn: far enough to leave a region without slope.
 NOISE_BLIND = (0.25, 0.5, 1.0)
+# Where the waves of a first look end.
+WAVES = (1, 4)
 # Distances in float32 are sums with rounding errors; a point this much within eps is within it.
 INSIDE = 1 - 2e-6
 
@@ -76,7 +79,8 @@ class Search:
         plan = stages(self.metric, self.task.budget, 2 if self.task.problem.targeted else logits.shape[1])
         self._choose_targets(logits, max(stage.targets for stage in plan))
         for number, stage in enumerate(plan):
-            self._stage(stage, number)
+            for columns in self._waves(stage):
+                self._stage(stage, number, columns)
             if self.eps is not None:  # where nothing is known yet nothing is hopeless
                 radius = self.radius.amin(1)
                 self.hopeless |= torch.isfinite(radius) & (radius > stage.hopeless * self.eps)
@@ -125,12 +129,23 @@ class Search:
             columns.append(torch.nan_to_num(c / size.clamp(min=torch.finfo(c.dtype).tiny), nan=torch.inf))
         return torch.stack(columns, 1)
 
-    def _stage(self, stage: Stage, number: int) -> None:
+    def _waves(self, stage: Stage) -> Sequence[Tensor | None]:
+        """Columns of a first look one wave after the other, None for all at once.
+
+        Rows do not know of each other, so that answers are the same; but in max-loss most images that can be broken
+        are broken by their first row, and the others need not begin.
+        """
+        if self.eps is None or stage.start != "image":
+            return [None]
+        columns = torch.arange(stage.targets, device=self.centre.device)
+        return columns.tensor_split([end for end in WAVES if end < stage.targets])
+
+    def _stage(self, stage: Stage, number: int, columns: Tensor | None) -> None:
         open_images = self._open().nonzero().squeeze(1)
         if not len(open_images):
             return
-        ranked = self._ranked(open_images, stage, number)
-        image, column = open_images.repeat_interleave(ranked.shape[1]), ranked.flatten()
+        chosen = self._ranked(open_images, stage, number) if columns is None else columns.expand(len(open_images), -1)
+        image, column = open_images.repeat_interleave(chosen.shape[1]), chosen.flatten()
         x = self._start(stage, number, open_images, column)
         if not stage.legs:
             best, best_x = descend(self.task, image, self.targets[image, column], x, 2 * stage.evaluations)
