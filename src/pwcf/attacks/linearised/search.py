@@ -169,12 +169,13 @@ class Search:
         First looks end in local minima that may be half as far again; ranks are to be doubted. Every second restart
         has the next best class in the last place, the others have all classes there in turn.
         """
-        order, k = self.radius[images].argsort(dim=1, stable=True), stage.targets
-        if stage.start != "noise" or order.shape[1] <= k:
-            return order[:, :k]
-        anyone = (self.targets[images] == ANY).long().argmax(1)
+        radius, k = self.radius[images], stage.targets
+        if stage.start != "noise" or radius.shape[1] <= k:
+            return radius.argsort(dim=1, stable=True)[:, :k]
+        anyone = self.targets[images] == ANY
+        order = radius.masked_fill(anyone, torch.nan).argsort(dim=1, stable=True)  # NaN is last
         turn = k - 2 if number % 2 else k - 2 + (number - 1) % (order.shape[1] - k + 1)
-        return torch.cat([order[:, : k - 2], anyone.unsqueeze(1), order[:, turn : turn + 1]], 1)
+        return torch.cat([order[:, : k - 2], order[:, -1:], order[:, turn : turn + 1]], 1)
 
     def _step(self, rows: Rows, leg: Leg, share: float) -> Rows:
         x = rows.x
