@@ -39,8 +39,9 @@ LEAST_BUDGET = 50
 CHECKS = 6
 # Linear models the evidence is taken from; one where passes are dear.
 MODELS, MODELS_SMALL, SMALL_BUDGET = 4, 1, 500
-# Samples that are worked on together: few enough for progress to be seen, many enough to fill a batch of rows.
-GROUP, GROUP_ENTRIES = 64, 1_000_000
+# Samples that are worked on together: few enough for progress to be seen, many enough to fill a batch of rows; more in
+# max-loss, where most leave early.
+GROUP, GROUP_MAX_LOSS, GROUP_ENTRIES = 64, 256, 1_000_000
 # An attack needs this many passes to do anything.
 LEAST_SHARE = 25
 
@@ -187,8 +188,9 @@ class _Evaluation:
             # Values k / 255 are rounded to the dtype: two of them are a level apart up to this.
             self.eps = self.eps + 2 * torch.finfo(self.images.dtype).eps * max(map(abs, self.model.bounds))
         # Before and after the bisection points are looked at and, if need be, moved out; then they are rechecked.
-        # Max-loss does without, but its search is to be that of min-radius: what one finds within eps the other does.
-        checks = HALVINGS + 2 * OUTWARDS_PASSES
+        # Max-loss does without, but unless passes are dear its search is to be that of min-radius: what one finds
+        # within eps the other does.
+        checks = HALVINGS + 2 * OUTWARDS_PASSES if self.eps is None or self.budget >= SMALL_BUDGET else 0
         checks += grid_passes(self.eps is not None) if self.eight_bit else 0
         left = self.budget - CHECKS - evidence_passes(self.models) - len(self.attacks) * (checks + 1)
         self.share = left // len(self.attacks)
@@ -199,7 +201,7 @@ class _Evaluation:
     def run(self, advance: Advance | None) -> None:
         """All samples; a progress bar hears of every group."""
         n, entries = self.images.shape[0], max(self.images[0].numel(), 1) if len(self.images) else 1
-        group = max(1, min(GROUP, GROUP_ENTRIES // entries))
+        group = max(1, min(GROUP if self.eps is None else GROUP_MAX_LOSS, GROUP_ENTRIES // entries))
         for start in range(0, n, group):
             samples = torch.arange(start, min(start + group, n))
             todo = self._clean(samples)

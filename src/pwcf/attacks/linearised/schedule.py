@@ -28,7 +28,7 @@ from pwcf.metrics import Lp, Metric
 Start = Literal["image", "noise", "best"]
 # The forward pass of the first look at the logits.
 LOOK = 1
-# Targets of the first look, of a restart, and of a search too short for restarts; one of them is ANY.
+# Targets of the first look, of a restart, and of a search too short for restarts; of many, one is ANY.
 FIRST_TARGETS, RESTART_TARGETS, SHORT_TARGETS = 10, 3, 3
 # Share of the passes that may go into the choice of targets where there are many classes.
 CANDIDATES_SHARE = 0.06

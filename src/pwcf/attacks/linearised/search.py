@@ -89,7 +89,7 @@ class Search:
         return torch.where(torch.isfinite(best).unsqueeze(-1), found, self.centre).view(-1, *self.shape)
 
     def _choose_targets(self, logits: Tensor, count: int) -> None:
-        """ANY, then the classes with the largest logits; of many classes half by logit, half by the linear model.
+        """The classes with the largest logits, of many classes half by logit, half by the linear model; and ANY.
 
         The largest logits alone miss near classes where there are many (linear models with 100 classes: up to 25 %
         larger radii); linear models alone miss on nets with misleading gradients. There, rows that aim at whichever
@@ -167,14 +167,14 @@ class Search:
         """(m, targets) columns of the table: the best ones; in restarts the best, ANY, and others in turn.
 
         First looks end in local minima that may be half as far again; ranks are to be doubted. Every second restart
-        has the next best class in the last place, the others have all classes there in turn.
+        has the next best class in the last place, the others have all further classes there in turn.
         """
         radius, k = self.radius[images], stage.targets
         if stage.start != "noise" or radius.shape[1] <= k:
             return radius.argsort(dim=1, stable=True)[:, :k]
         anyone = self.targets[images] == ANY
         order = radius.masked_fill(anyone, torch.nan).argsort(dim=1, stable=True)  # NaN is last
-        turn = k - 2 if number % 2 else k - 2 + (number - 1) % (order.shape[1] - k + 1)
+        turn = k - 2 if number % 2 else k - 1 + (number // 2 - 1) % (order.shape[1] - k)
         return torch.cat([order[:, : k - 2], order[:, -1:], order[:, turn : turn + 1]], 1)
 
     def _step(self, rows: Rows, leg: Leg, share: float) -> Rows:
