@@ -149,6 +149,14 @@ def test_eight_bit_answers_lie_on_the_grid(problem: pwcf.problems.Problem) -> No
     assert (net(run.x_adv).argmax(1) != labels).all()
 
 
+def test_max_loss_at_a_small_budget_keeps_all_its_passes_for_the_search() -> None:
+    net = Linear(classes=10)
+    images, labels = net.samples()
+    run = evaluate(net, images, labels, MaxLoss("l2", eps=2.0), budget=50, eight_bit=True)
+    assert (run.passes.total <= 50).all()
+    assert run.adversarial.double().mean() >= 0.5
+
+
 def test_targeted_answers_have_the_wanted_class() -> None:
     net = Linear(seed=6)
     images, labels = net.samples()

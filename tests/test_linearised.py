@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pwcf import MaxLoss, MinRadius
 from pwcf.attacks import Task
-from pwcf.attacks.linearised.schedule import LOOK, stages
+from pwcf.attacks.linearised.schedule import LOOK, Stage, stages
 from pwcf.attacks.linearised.search import Search
 from pwcf.attacks.targets import ANY, aims
 from pwcf.metrics import Lp, as_metric
@@ -169,3 +169,25 @@ def test_images_that_are_easily_broken_cost_few_passes() -> None:
     points = Search(task).run()
     assert (model.logits(points, everyone).argmax(1) != labels).all()
     assert (model.passes.total <= 30).all()
+
+
+def test_every_class_has_its_turn_in_restarts() -> None:
+    W = torch.randn(10, N, generator=torch.Generator().manual_seed(6))
+    images = torch.rand(2, N, generator=torch.Generator().manual_seed(7))
+    labels = (images @ W.T).argmax(1)
+    lower, upper, everyone = torch.zeros_like(images), torch.ones_like(images), torch.arange(2)
+    model, problem = Counted(Classifier(lambda x: x @ W.T), 2), MinRadius("l2")
+    search = Search(Task(model, problem, images, labels, everyone, lower, upper, None, 2000, 0))
+    search.run()
+    anyone = (search.targets == ANY).long().argmax(1)
+    search.radius[0, anyone[0]] = 0.0  # as where ANY has reached a class without a column
+    best = search.radius.scatter(1, anyone.unsqueeze(1), torch.inf).argmin(1)
+    restart = Stage(3, "noise", ())
+    seen: set[int] = set()
+    for number in range(1, 20):
+        columns = search._ranked(everyone, restart, number)
+        assert torch.equal(columns[:, 0], best)
+        assert torch.equal(columns[:, 1], anyone)
+        assert (columns[:, 2] != anyone).all()
+        seen.add(int(columns[1, 2]))
+    assert len(seen) == 8  # all but the best and ANY
