@@ -120,7 +120,10 @@ def main() -> None:
         f"{tenth} of {compared}.",
     ]
     print("\n".join(lines[-2:]))
-    head = f"First {args.images} correctly classified images, one run, {args.threads} thread(s)."
+    head = (
+        f"First {args.images} correctly classified images, one run, {args.threads} thread(s), AutoAttack's results "
+        f"from `python -m rivals.accuracies`. Made by `python benchmarks/{STEM}.py`."
+    )
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / f"{STEM}.md").write_text("\n".join(["# Max-loss", "", head, "", *lines, ""]), encoding="utf-8")
 

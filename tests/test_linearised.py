@@ -30,10 +30,15 @@ def _linear(seed: int = 0) -> tuple[Classifier, Tensor, Tensor, Tensor, Tensor]:
     return classifier, images, classifier(images).argmax(1), W, b
 
 
-def _points(model: Counted, problem: Problem, images: Tensor, labels: Tensor, budget: int) -> Tensor:
+def _search(model: Counted, problem: Problem, images: Tensor, labels: Tensor, budget: int) -> Search:
     lower, upper = torch.zeros_like(images), torch.ones_like(images)
     everyone = torch.arange(len(images))
-    return Search(Task(model, problem, images, labels, everyone, lower, upper, None, budget, 0)).run()
+    eps = problem.radii(len(images)) if isinstance(problem, MaxLoss) else None
+    return Search(Task(model, problem, images, labels, everyone, lower, upper, eps, budget, 0))
+
+
+def _points(model: Counted, problem: Problem, images: Tensor, labels: Tensor, budget: int) -> Tensor:
+    return _search(model, problem, images, labels, budget).run()
 
 
 def _exact(metric: Lp, images: Tensor, labels: Tensor, W: Tensor, b: Tensor) -> Tensor:
@@ -129,9 +134,8 @@ def test_one_row_of_an_image_aims_at_any_class(classes: int, budget: int, target
     labels = (images @ W.T).argmax(1)
     if targeted:
         labels = (labels + 1) % classes
-    lower, upper, everyone = torch.zeros_like(images), torch.ones_like(images), torch.arange(4)
     problem, model = MinRadius("l2", targeted=targeted), Counted(Classifier(lambda x: x @ W.T), 4)
-    search = Search(Task(model, problem, images, labels, everyone, lower, upper, None, budget, 0))
+    search = _search(model, problem, images, labels, budget)
     points = search.run()
     assert ((search.targets == ANY).sum(1) == expected).all()
     assert (search.targets != labels.unsqueeze(1)).all() or targeted
@@ -163,11 +167,9 @@ def test_images_that_are_easily_broken_cost_few_passes() -> None:
     W = torch.randn(10, N, generator=generator)
     images = torch.rand(ROWS, N, generator=generator)
     labels = (images @ W.T).argmax(1)
-    lower, upper, everyone = torch.zeros_like(images), torch.ones_like(images), torch.arange(ROWS)
     problem, model = MaxLoss("l2", eps=5.0), Counted(Classifier(lambda x: x @ W.T), ROWS)
-    task = Task(model, problem, images, labels, everyone, lower, upper, problem.radii(ROWS), 2000, 0)
-    points = Search(task).run()
-    assert (model.logits(points, everyone).argmax(1) != labels).all()
+    points = _points(model, problem, images, labels, 2000)
+    assert (model.logits(points, torch.arange(ROWS)).argmax(1) != labels).all()
     assert (model.passes.total <= 30).all()
 
 
@@ -175,9 +177,7 @@ def test_every_class_has_its_turn_in_restarts() -> None:
     W = torch.randn(10, N, generator=torch.Generator().manual_seed(6))
     images = torch.rand(2, N, generator=torch.Generator().manual_seed(7))
     labels = (images @ W.T).argmax(1)
-    lower, upper, everyone = torch.zeros_like(images), torch.ones_like(images), torch.arange(2)
-    model, problem = Counted(Classifier(lambda x: x @ W.T), 2), MinRadius("l2")
-    search = Search(Task(model, problem, images, labels, everyone, lower, upper, None, 2000, 0))
+    search = _search(Counted(Classifier(lambda x: x @ W.T), 2), MinRadius("l2"), images, labels, 2000)
     search.run()
     anyone = (search.targets == ANY).long().argmax(1)
     search.radius[0, anyone[0]] = 0.0  # as where ANY has reached a class without a column
@@ -185,7 +185,7 @@ def test_every_class_has_its_turn_in_restarts() -> None:
     restart = Stage(3, "noise", ())
     seen: set[int] = set()
     for number in range(1, 20):
-        columns = search._ranked(everyone, restart, number)
+        columns = search._ranked(torch.arange(2), restart, number)
         assert torch.equal(columns[:, 0], best)
         assert torch.equal(columns[:, 1], anyone)
         assert (columns[:, 2] != anyone).all()

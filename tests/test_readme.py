@@ -1,7 +1,7 @@
 """The code printed in README.md and docs is run, and prints what the page says it prints.
 
 A ```python block is executed in a fresh namespace; its output must equal the ```text block that
-directly follows it, or be empty where none does. `<!-- skip: reason -->` directly before it skips it.
+directly follows it, or be empty where none does.
 """
 
 import re
@@ -14,8 +14,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 BLOCK = re.compile(
-    r"^(?:<!-- skip: (?P<skip>[^\n]+?) -->\n\n?)?"
-    r"```python\n(?P<code>.*?)^```$"
+    r"^```python\n(?P<code>.*?)^```$"
     r"(?:\n\n?```text\n(?P<output>.*?)^```$)?",
     re.MULTILINE | re.DOTALL,
 )
@@ -27,13 +26,12 @@ class Block(NamedTuple):
     line: int
     code: str
     output: str
-    skip: str | None
 
 
 def blocks(text: str, page: str) -> list[Block]:
     """Every python block of a page; ValueError if one is fenced so that it would go unnoticed."""
     found = [
-        Block(page, text.count("\n", 0, m.start("code")) + 1, m["code"], m["output"] or "", m["skip"])
+        Block(page, text.count("\n", 0, m.start("code")) + 1, m["code"], m["output"] or "")
         for m in BLOCK.finditer(text)
     ]
     fences = len(PYTHON_FENCE.findall(text))
@@ -56,27 +54,22 @@ ALL = [block for page in PAGES for block in blocks(page.read_text("utf-8"), str(
 
 @pytest.mark.parametrize("block", ALL, ids=[f"{b.page}:{b.line}" for b in ALL])
 def test_block_prints_what_the_page_shows(block, capsys, tmp_path, monkeypatch):
-    if block.skip:
-        pytest.skip(block.skip)
     monkeypatch.chdir(tmp_path)  # an example that writes files leaves nothing in the repository
     run(block)
     assert capsys.readouterr().out == block.output, f"{block.page}, line {block.line}"
 
 
 def test_readme_has_an_example_that_is_run():
-    assert [b for b in ALL if b.page == "README.md" and not b.skip], "README.md: no python block is run"
+    assert [b for b in ALL if b.page == "README.md"], "README.md: no python block is run"
 
 
-def test_blocks_are_read_with_their_output_and_skips():
+def test_blocks_are_read_with_their_output():
     page = (
-        "a\n```python\nprint(1)\n```\n\n```text\n1\n```\n"
-        "```python\nx = 2\n```\nprose\n```text\nnot its output\n```\n"
-        "<!-- skip: needs a GPU -->\n```python\n1 / 0\n```\n"
+        "a\n```python\nprint(1)\n```\n\n```text\n1\n```\n```python\nx = 2\n```\nprose\n```text\nnot its output\n```\n"
     )
-    first, second, third = blocks(page, "p")
-    assert first == Block("p", 3, "print(1)\n", "1\n", None)
-    assert second == Block("p", 10, "x = 2\n", "", None)
-    assert third.skip == "needs a GPU"
+    first, second = blocks(page, "p")
+    assert first == Block("p", 3, "print(1)\n", "1\n")
+    assert second == Block("p", 10, "x = 2\n", "")
 
 
 @pytest.mark.parametrize("fence", ["    ```python", "```py", "```python title='x'", "~~~python", "```Python"])
@@ -86,7 +79,7 @@ def test_a_block_that_would_go_untested_is_an_error(fence):
 
 
 def test_blocks_share_no_names(capsys):
-    run(Block("p", 1, "x = 1\nprint(x)\n", "", None))
+    run(Block("p", 1, "x = 1\nprint(x)\n", ""))
     assert capsys.readouterr().out == "1\n"
     with pytest.raises(NameError):
-        run(Block("p", 1, "print(x)\n", "", None))
+        run(Block("p", 1, "print(x)\n", ""))
