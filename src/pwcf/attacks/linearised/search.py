@@ -1,8 +1,8 @@
 """The outer loop: rows are (image, target class); stages spend the budget on the most promising ones.
 
 A table keeps the smallest radius found for each image and target. A stage takes the best targets of every image, starts
-them at the image, at noise around it or at the table's point, and runs its legs. Noise restarts matter more than long
-runs: the boundary has many local minima. For max-loss all rows of an image leave as soon as one is within eps, or when
+them at the image, at noise around it, towards a landmark or at the table's point, and runs its legs. Restarts matter
+more than long runs: the boundary has many local minima. For max-loss all rows of an image leave as soon as one is within eps, or when
 its radius is too far beyond it.
 """
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from pwcf.attacks.attack import Task
+from pwcf.attacks.linearised.landmarks import Landmark, boundary_points, landmark
 from pwcf.attacks.linearised.rules import Iterate
 from pwcf.attacks.linearised.schedule import SHORT_TARGETS, Leg, Stage, candidates, stages
 from pwcf.attacks.quasi_newton import descend
@@ -30,6 +31,8 @@ from pwcf.problems import is_surely_wrong
 NOISE_LINF, NOISE_L2 = 0.75, (1.8, 3.6)
 # Noise where nothing is known yet, in units of the box, in turn: far enough to leave a region without slope.
 NOISE_BLIND = (0.25, 0.5, 1.0)
+# From this stage on, with noise and two landmarks tried, the radius is trusted where a row of the first look failed.
+TRUSTED = 3
 # Where the waves of a first look end.
 WAVES = (1, 4)
 # Distances in float32 are sums with rounding errors; a point this much within eps is within it.
@@ -81,9 +84,9 @@ class Search:
         for number, stage in enumerate(plan):
             for columns in self._waves(stage):
                 self._stage(stage, number, columns)
-            if self.eps is not None:  # where nothing is known yet nothing is hopeless
-                radius = self.radius.amin(1)
-                self.hopeless |= torch.isfinite(radius) & (radius > stage.hopeless * self.eps)
+            if number == TRUSTED:
+                self.doubtful[:] = False
+            self.hopeless |= self._is_beyond(stage.hopeless)
         best, column = self.radius.min(1)
         found = self.points[torch.arange(len(column)), column]
         return torch.where(torch.isfinite(best).unsqueeze(-1), found, self.centre).view(-1, *self.shape)
@@ -116,7 +119,7 @@ class Search:
         n, k = self.targets.shape
         self.radius = torch.full((n, k), torch.inf, dtype=self.centre.dtype, device=self.centre.device)
         self.points = self.centre.unsqueeze(1).repeat(1, k, 1)
-        self.hopeless = torch.zeros(n, dtype=torch.bool, device=self.centre.device)
+        self.hopeless, self.doubtful = torch.zeros(2, n, dtype=torch.bool, device=self.centre.device).unbind()
 
     def _linear_distances(self, classes: Tensor) -> Tensor:
         """(n, k) the distance to each class (n, k) under the linear model at the image, without the box."""
@@ -132,8 +135,8 @@ class Search:
     def _waves(self, stage: Stage) -> Sequence[Tensor | None]:
         """Columns of a first look one wave after the other, None for all at once.
 
-        Rows do not know of each other, so that answers are the same; but in max-loss most images that can be broken
-        are broken by their first row, and the others need not begin.
+        In max-loss most images that can be broken are broken by their first row, and the others need not begin; the
+        last wave is for images near eps.
         """
         if self.eps is None or stage.start != "image":
             return [None]
@@ -141,7 +144,10 @@ class Search:
         return columns.tensor_split([end for end in WAVES if end < stage.targets])
 
     def _stage(self, stage: Stage, number: int, columns: Tensor | None) -> None:
-        open_images = self._open().nonzero().squeeze(1)
+        is_open = self._open()
+        if columns is not None and columns[0] >= WAVES[-1]:
+            is_open &= ~self._is_beyond(stage.far)
+        open_images = is_open.nonzero().squeeze(1)
         if not len(open_images):
             return
         chosen = self._ranked(open_images, stage, number) if columns is None else columns.expand(len(open_images), -1)
@@ -162,6 +168,10 @@ class Search:
                 if not len(rows.image):
                     return
         self._store(rows)
+        if stage.start == "image":
+            failed = ~torch.isfinite(self.radius[rows.image, rows.column])
+            failed &= self.targets[rows.image, rows.column] != ANY  # what it reached counts for another column
+            self.doubtful[rows.image[failed]] = True
 
     def _ranked(self, images: Tensor, stage: Stage, number: int) -> Tensor:
         """(m, targets) columns of the table: the best ones; in restarts the best, ANY, and others in turn.
@@ -170,7 +180,7 @@ class Search:
         has the next best class in the last place, the others have all further classes there in turn.
         """
         radius, k = self.radius[images], stage.targets
-        if stage.start != "noise" or radius.shape[1] <= k:
+        if not stage.is_restart or radius.shape[1] <= k:
             return radius.argsort(dim=1, stable=True)[:, :k]
         anyone = self.targets[images] == ANY
         order = radius.masked_fill(anyone, torch.nan).argsort(dim=1, stable=True)  # NaN is last
@@ -211,6 +221,13 @@ class Search:
             return torch.ones_like(self.radius[:, 0], dtype=torch.bool)
         return (self.radius.amin(1) > self.eps) & ~self.hopeless
 
+    def _is_beyond(self, limit: float) -> Tensor:
+        """(n,) whether the radius is more than this many eps; not where it is unknown, or gradients lead nowhere."""
+        if self.eps is None:
+            return torch.zeros_like(self.doubtful)
+        radius = self.radius.amin(1)
+        return torch.isfinite(radius) & (radius > limit * self.eps) & ~self.doubtful
+
     def _store(self, rows: Rows) -> None:
         """Keep what is better. What ANY has reached counts for that class, if it has a column."""
         free = self.targets[rows.image, rows.column] == ANY
@@ -241,7 +258,23 @@ class Search:
         blind = NOISE_BLIND[number % len(NOISE_BLIND)] * (upper - lower)
         size = torch.where(torch.isfinite(radius), size, torch.full_like(size, blind))
         noise = noise_of([self.seeds[i] + number for i in images.tolist()], len(column), centre)
-        return torch.clamp(centre + size[image].unsqueeze(-1) * noise, self.lower[image], self.upper[image])
+        start = torch.clamp(centre + size[image].unsqueeze(-1) * noise, self.lower[image], self.upper[image])
+        lost = images if stage.start == "landmark" else images[~torch.isfinite(radius[images])]
+        if stage.landmarks and len(lost):
+            found, point[lost] = self._towards(stage.landmarks, lost)
+            start = torch.where(torch.isin(image, lost[found]).unsqueeze(-1), point[image], start)
+        return start
+
+    def _towards(self, names: Sequence[Landmark], images: Tensor) -> tuple[Tensor, Tensor]:
+        """(m,) whether a landmark is of another class than these images, (m, n) misclassified points on the way."""
+        labels, samples = self.task.labels[images], self.task.samples[images]
+        centre, lower, upper = self.centre[images], self.lower[images], self.upper[images]
+
+        def is_wrong(x: Tensor) -> Tensor:
+            logits = self.task.model.logits(x.view(-1, *self.shape), samples)
+            return is_surely_wrong(logits, labels, self.task.problem.targeted)
+
+        return boundary_points(is_wrong, centre, [landmark(name, centre, lower, upper) for name in names])
 
     def _distance(self, centre: Tensor, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Distance of x (r, n) from its image, with its gradient where the rule has nothing better."""
