@@ -31,7 +31,9 @@ def landmark(name: Landmark, centre: Tensor, lower: Tensor, upper: Tensor) -> Te
         return lower
     if name == "bright":
         return upper
-    return 0.5 * (lower + upper) if name == "grey" else lower + upper - centre
+    if name == "grey":
+        return 0.5 * (lower + upper)
+    return torch.clamp(lower + upper - centre, lower, upper)  # rounding may leave the box
 
 
 def boundary_points(
