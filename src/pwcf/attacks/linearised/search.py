@@ -2,8 +2,8 @@
 
 A table keeps the smallest radius found for each image and target. A stage takes the best targets of every image, starts
 them at the image, at noise around it, towards a landmark or at the table's point, and runs its legs. Restarts matter
-more than long runs: the boundary has many local minima. For max-loss all rows of an image leave as soon as one is within eps, or when
-its radius is too far beyond it.
+more than long runs: the boundary has many local minima. For max-loss all rows of an image leave as soon as one is
+within eps, or when its radius is too far beyond it.
 """
 
 from __future__ import annotations
