@@ -114,15 +114,14 @@ def test_far_images_leave_out_most_classes_but_not_the_first_restart() -> None:
 def test_images_with_a_row_that_failed_are_not_given_up_at_once() -> None:
     x, labels = images()
     task = search(Counted(Classifier(flat), ROWS), x, labels, eps=0.1)
-    logits = flat(x)
-    task._choose_targets(logits, 2)
-    task.radius[:] = 5.0
+    task._begin(task._choose_targets(flat(x), 2))
+    task.table.radius[:] = 5.0
     assert task._is_beyond(2.0).all()
     assert not task._is_beyond(60.0).any()
     task.doubtful[0] = True
     assert task._is_beyond(2.0).tolist() == [False] + [True] * (ROWS - 1)
     plan = stages(pwcf.MinRadius("l2").metric, 2000, 3)
-    task.radius[:] = torch.inf
+    task.table.radius[:] = torch.inf
     task._stage(plan[0], 0, None)
     assert task.doubtful.all()
     assert not task._is_beyond(0.0).any()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pwcf import MaxLoss, MinRadius
 from pwcf.attacks import Task
-from pwcf.attacks.linearised.schedule import LOOK, Stage, stages
+from pwcf.attacks.linearised.schedule import LOOK, stages
 from pwcf.attacks.linearised.search import Search
 from pwcf.attacks.targets import ANY, aims
 from pwcf.metrics import Lp, as_metric
@@ -137,8 +137,8 @@ def test_one_row_of_an_image_aims_at_any_class(classes: int, budget: int, target
     problem, model = MinRadius("l2", targeted=targeted), Counted(Classifier(lambda x: x @ W.T), 4)
     search = _search(model, problem, images, labels, budget)
     points = search.run()
-    assert ((search.targets == ANY).sum(1) == expected).all()
-    assert (search.targets != labels.unsqueeze(1)).all() or targeted
+    assert ((search.table.targets == ANY).sum(1) == expected).all()
+    assert (search.table.targets != labels.unsqueeze(1)).all() or targeted
     assert recheck(model, problem, images, labels, points).adversarial.all()
 
 
@@ -179,13 +179,12 @@ def test_every_class_has_its_turn_in_restarts() -> None:
     labels = (images @ W.T).argmax(1)
     search = _search(Counted(Classifier(lambda x: x @ W.T), 2), MinRadius("l2"), images, labels, 2000)
     search.run()
-    anyone = (search.targets == ANY).long().argmax(1)
-    search.radius[0, anyone[0]] = 0.0  # as where ANY has reached a class without a column
-    best = search.radius.scatter(1, anyone.unsqueeze(1), torch.inf).argmin(1)
-    restart = Stage(3, "noise", ())
+    anyone = (search.table.targets == ANY).long().argmax(1)
+    search.table.radius[0, anyone[0]] = 0.0  # as where ANY has reached a class without a column
+    best = search.table.radius.scatter(1, anyone.unsqueeze(1), torch.inf).argmin(1)
     seen: set[int] = set()
     for number in range(1, 20):
-        columns = search._ranked(torch.arange(2), restart, number)
+        columns = search.table.in_turn(torch.arange(2), 3, number)
         assert torch.equal(columns[:, 0], best)
         assert torch.equal(columns[:, 1], anyone)
         assert (columns[:, 2] != anyone).all()

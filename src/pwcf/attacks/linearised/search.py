@@ -19,6 +19,7 @@ from pwcf.attacks.attack import Task
 from pwcf.attacks.linearised.landmarks import Landmark, boundary_points, landmark
 from pwcf.attacks.linearised.rules import Iterate
 from pwcf.attacks.linearised.schedule import SHORT_TARGETS, Leg, Stage, candidates, stages
+from pwcf.attacks.linearised.table import Table
 from pwcf.attacks.quasi_newton import descend
 from pwcf.attacks.seeds import noise_of, seeds_of
 from pwcf.attacks.targets import ANY, aims
@@ -80,19 +81,22 @@ class Search:
         """The nearest misclassified points seen (n, ...); the images themselves where there is none."""
         logits = self.task.model.logits(self.task.images, self.task.samples)
         plan = stages(self.metric, self.task.budget, 2 if self.task.problem.targeted else logits.shape[1])
-        self._choose_targets(logits, max(stage.targets for stage in plan))
+        self._begin(self._choose_targets(logits, max(stage.targets for stage in plan)))
         for number, stage in enumerate(plan):
             for columns in self._waves(stage):
                 self._stage(stage, number, columns)
             if number == TRUSTED:
                 self.doubtful[:] = False
             self.hopeless |= self._is_beyond(stage.hopeless)
-        best, column = self.radius.min(1)
-        found = self.points[torch.arange(len(column)), column]
-        return torch.where(torch.isfinite(best).unsqueeze(-1), found, self.centre).view(-1, *self.shape)
+        return self.table.best()[1].view(-1, *self.shape)
 
-    def _choose_targets(self, logits: Tensor, count: int) -> None:
-        """The classes with the largest logits, of many classes half by logit, half by the linear model; and ANY.
+    def _begin(self, targets: Tensor) -> None:
+        self.table = Table(targets, self.centre)
+        nobody = torch.zeros_like(targets[:, 0], dtype=torch.bool)
+        self.hopeless, self.doubtful = nobody, nobody.clone()
+
+    def _choose_targets(self, logits: Tensor, count: int) -> Tensor:
+        """(n, count) those with the largest logits, of many classes half by logit, half by linear model; and ANY.
 
         The largest logits alone miss near classes where there are many (linear models with 100 classes: up to 25 %
         larger radii); linear models alone miss on nets with misleading gradients. There, rows that aim at whichever
@@ -104,22 +108,19 @@ class Search:
         others = without(logits, self.task.labels)
         looked_at = candidates(self.task.budget, classes)
         if self.task.problem.targeted:
-            self.targets = self.task.labels.unsqueeze(1)
+            targets = self.task.labels.unsqueeze(1)
         elif looked_at == 0:
-            self.targets = others.topk(count, dim=1).indices
+            targets = others.topk(count, dim=1).indices
         else:
             ranked = others.topk(looked_at, dim=1).indices
             by_logit = (count + 1) // 2
             distance = self._linear_distances(ranked)
             distance[:, :by_logit] = -torch.inf  # chosen already
-            self.targets = ranked.gather(1, distance.argsort(dim=1, stable=True)[:, :count])
+            targets = ranked.gather(1, distance.argsort(dim=1, stable=True)[:, :count])
         if several:
-            first, others = self.targets[:, :SHORT_TARGETS], self.targets[:, SHORT_TARGETS:]
-            self.targets = torch.cat([first, torch.full_like(first[:, :1], ANY), others], 1)
-        n, k = self.targets.shape
-        self.radius = torch.full((n, k), torch.inf, dtype=self.centre.dtype, device=self.centre.device)
-        self.points = self.centre.unsqueeze(1).repeat(1, k, 1)
-        self.hopeless, self.doubtful = torch.zeros(2, n, dtype=torch.bool, device=self.centre.device).unbind()
+            first, others = targets[:, :SHORT_TARGETS], targets[:, SHORT_TARGETS:]
+            targets = torch.cat([first, torch.full_like(first[:, :1], ANY), others], 1)
+        return targets
 
     def _linear_distances(self, classes: Tensor) -> Tensor:
         """(n, k) the distance to each class (n, k) under the linear model at the image, without the box."""
@@ -150,15 +151,20 @@ class Search:
         open_images = is_open.nonzero().squeeze(1)
         if not len(open_images):
             return
-        chosen = self._ranked(open_images, stage, number) if columns is None else columns.expand(len(open_images), -1)
+        if columns is not None:
+            chosen = columns.expand(len(open_images), -1)
+        elif stage.is_restart:
+            chosen = self.table.in_turn(open_images, stage.targets, number)
+        else:
+            chosen = self.table.nearest(open_images, stage.targets)
         image, column = open_images.repeat_interleave(chosen.shape[1]), chosen.flatten()
         x = self._start(stage, number, open_images, column)
+        reached = self.table.targets[image, column]
         if not stage.legs:
-            best, best_x = descend(self.task, image, self.targets[image, column], x, 2 * stage.evaluations)
-            self._store(Rows(image, column, x, x, x, best, best, best_x, self.targets[image, column]))
+            best, best_x = descend(self.task, image, reached, x, 2 * stage.evaluations)
+            self.table.store(image, column, best, best_x, reached)
             return
         best = torch.full_like(x[:, 0], torch.inf)
-        reached = self.targets[image, column]
         rows = Rows(image, column, self.centre[image], x, x, torch.zeros_like(best), best, x.clone(), reached)
         for leg in stage.legs:
             x = torch.where(torch.isfinite(rows.best).unsqueeze(-1), rows.best_x, rows.x)
@@ -169,27 +175,14 @@ class Search:
                     return
         self._store(rows)
         if stage.start == "image":
-            failed = ~torch.isfinite(self.radius[rows.image, rows.column])
-            failed &= self.targets[rows.image, rows.column] != ANY  # what it reached counts for another column
-            self.doubtful[rows.image[failed]] = True
+            self.doubtful[rows.image[self.table.failed(rows.image, rows.column)]] = True
 
-    def _ranked(self, images: Tensor, stage: Stage, number: int) -> Tensor:
-        """(m, targets) columns of the table: the best ones; in restarts the best, ANY, and others in turn.
-
-        First looks end in local minima that may be half as far again; ranks are to be doubted. Every second restart
-        has the next best class in the last place, the others have all further classes there in turn.
-        """
-        radius, k = self.radius[images], stage.targets
-        if not stage.is_restart or radius.shape[1] <= k:
-            return radius.argsort(dim=1, stable=True)[:, :k]
-        anyone = self.targets[images] == ANY
-        order = radius.masked_fill(anyone, torch.nan).argsort(dim=1, stable=True)  # NaN is last
-        turn = k - 2 if number % 2 else k - 1 + (number // 2 - 1) % (order.shape[1] - k)
-        return torch.cat([order[:, : k - 2], order[:, -1:], order[:, turn : turn + 1]], 1)
+    def _store(self, rows: Rows) -> None:
+        self.table.store(rows.image, rows.column, rows.best, rows.best_x, rows.reached)
 
     def _step(self, rows: Rows, leg: Leg, share: float) -> Rows:
         x = rows.x
-        wrong, other, c, g = self._linearise(rows.image, x, self.targets[rows.image, rows.column])
+        wrong, other, c, g = self._linearise(rows.image, x, self.table.targets[rows.image, rows.column])
         radius, slope = self._distance(rows.centre, x)
         better = (wrong & (radius < rows.best)).nonzero().squeeze(1)
         # Rows own these: they are written in place, a few rows at a time.
@@ -218,25 +211,15 @@ class Search:
     def _open(self) -> Tensor:
         """(n,) whether an image still needs work."""
         if self.eps is None:
-            return torch.ones_like(self.radius[:, 0], dtype=torch.bool)
-        return (self.radius.amin(1) > self.eps) & ~self.hopeless
+            return torch.ones_like(self.hopeless)
+        return (self.table.radius.amin(1) > self.eps) & ~self.hopeless
 
     def _is_beyond(self, limit: float) -> Tensor:
         """(n,) whether the radius is more than this many eps; not where it is unknown, or gradients lead nowhere."""
         if self.eps is None:
             return torch.zeros_like(self.doubtful)
-        radius = self.radius.amin(1)
+        radius = self.table.radius.amin(1)
         return torch.isfinite(radius) & (radius > limit * self.eps) & ~self.doubtful
-
-    def _store(self, rows: Rows) -> None:
-        """Keep what is better. What ANY has reached counts for that class, if it has a column."""
-        free = self.targets[rows.image, rows.column] == ANY
-        match = self.targets[rows.image] == rows.reached.unsqueeze(1)
-        column = torch.where(free & match.any(1), match.long().argmax(1), rows.column)
-        for some in (~free, free):  # one row at most for each place
-            better = (some & (rows.best < self.radius[rows.image, column])).nonzero().squeeze(1)
-            place = rows.image[better], column[better]
-            self.radius[place], self.points[place] = rows.best[better], rows.best_x[better]
 
     def _start(self, stage: Stage, number: int, images: Tensor, column: Tensor) -> Tensor:
         """(r, n) where the rows of these images begin, as many for each."""
@@ -244,11 +227,10 @@ class Search:
         centre = self.centre[image]
         if stage.start == "image":
             return centre
-        radius, nearest = self.radius.min(1)
-        point = self.points[torch.arange(len(nearest)), nearest]
+        radius, point = self.table.best()
         if stage.start == "best":
-            known = torch.isfinite(self.radius[image, column]).unsqueeze(-1)
-            return torch.where(known, self.points[image, column], point[image])
+            known = torch.isfinite(self.table.radius[image, column]).unsqueeze(-1)
+            return torch.where(known, self.table.points[image, column], point[image])
         if isinstance(self.metric, Lp) and math.isinf(self.metric.p):
             size = NOISE_LINF * radius
         else:
