@@ -82,19 +82,21 @@ def test_points_are_just_beyond_the_first_boundary() -> None:
     x, _ = images()
     counted = []
 
-    def is_wrong(z: Tensor) -> Tensor:
+    def is_wrong(z: Tensor, rows: Tensor) -> Tensor:
+        assert len(rows) == len(z)
         counted.append(len(z))
         return z.mean(1) < CHANGE
 
     found, points = boundary_points(is_wrong, x, [torch.ones_like(x), torch.zeros_like(x)])
     assert len(counted) == 2 + HALVINGS == passes(("bright", "dark"))
     assert found.all()
-    assert is_wrong(points).all()
+    assert (points.mean(1) < CHANGE).all()
     back = x.mean(1) * 0.5**HALVINGS
     assert (points.mean(1) + 1.01 * back >= CHANGE).all()
     found, points = boundary_points(is_wrong, x, [torch.ones_like(x)])
     assert not found.any()
     assert torch.equal(points, x)
+    assert len(counted) == 2 + HALVINGS + 1  # nothing to bisect
 
 
 def test_far_images_leave_out_most_classes_but_not_the_first_restart() -> None:
@@ -107,7 +109,7 @@ def test_far_images_leave_out_most_classes_but_not_the_first_restart() -> None:
     first, restart = stages(pwcf.MinRadius("l2").metric, 2000, CLASSES)[:2]
     likeliest = 4 * first.steps // first.targets
     looks = 1 + 2 * 60  # logits, and the linear models that choose among many classes
-    assert (model.passes.total > 2 * likeliest + 1.8 * (restart.steps - passes(LANDMARKS))).all()
+    assert (model.passes.total > 2 * likeliest + 1.8 * restart.steps - passes(LANDMARKS)).all()
     assert (model.passes.total <= looks + 2 * (likeliest + restart.steps)).all()
 
 
@@ -125,3 +127,26 @@ def test_images_with_a_row_that_failed_are_not_given_up_at_once() -> None:
     task._stage(plan[0], 0, None)
     assert task.doubtful.all()
     assert not task._is_beyond(0.0).any()
+
+
+def test_undefined_landmarks_do_not_displace_answers() -> None:
+    """Logits of +inf on dark images: what is undefined is no answer, and none is lost for it."""
+    x, labels = images()
+
+    def model(z: Tensor) -> Tensor:
+        logits = torch.stack([z.mean(1), 0.6 + 0 * z.mean(1), z[:, 0] - 2], 1)
+        logits[:, 2] = torch.where(z.mean(1) < 0.3, torch.inf, logits[:, 2])
+        return logits
+
+    run = pwcf.evaluate(model, x, labels, pwcf.MinRadius("l2"), budget=2000)
+    exact = (x.mean(1) - 0.6) * N**0.5
+    assert run.adversarial.all()
+    assert (run.radius <= 1.01 * exact).all()
+
+
+@pytest.mark.parametrize(("classes", "first"), [(2, 3), (3, 2), (10, 1)])
+def test_nobody_is_given_up_before_three_restarted_rows(classes: int, first: int) -> None:
+    limits = [stage.hopeless for stage in stages(pwcf.MinRadius("l2").metric, 2000, classes) if stage.is_restart]
+    assert all(limit == float("inf") for limit in limits[: first - 1])
+    assert limits[first - 1] < 10
+    assert limits == sorted(limits, reverse=True)

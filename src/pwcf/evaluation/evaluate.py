@@ -188,8 +188,7 @@ class _Evaluation:
             # Values k / 255 are rounded to the dtype: two of them are a level apart up to this.
             self.eps = self.eps + 2 * torch.finfo(self.images.dtype).eps * max(map(abs, self.model.bounds))
         # Before and after the bisection points are looked at and, if need be, moved out; then they are rechecked.
-        # Max-loss does without, but unless passes are dear its search is to be that of min-radius: what one finds
-        # within eps the other does.
+        # Max-loss does without, but unless passes are dear its search is to be that of min-radius.
         checks = HALVINGS + 2 * OUTWARDS_PASSES if self.eps is None or self.budget >= SMALL_BUDGET else 0
         checks += grid_passes(self.eps is not None) if self.eight_bit else 0
         left = self.budget - CHECKS - evidence_passes(self.models) - len(self.attacks) * (checks + 1)

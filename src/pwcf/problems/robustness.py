@@ -116,7 +116,7 @@ def is_defined(logits: Tensor) -> Tensor:
 def is_wrong(logits: Tensor, labels: Tensor, targeted: bool) -> Tensor:
     """(b,) whether the logits are what an attack wants, strictly: a tie is still the right class."""
     loss = margin(logits, labels)
-    return loss < 0 if targeted else loss > 0
+    return (loss < 0 if targeted else loss > 0) & is_defined(logits)
 
 
 def is_surely_wrong(logits: Tensor, labels: Tensor, targeted: bool, terms: Tensor | None = None) -> Tensor:

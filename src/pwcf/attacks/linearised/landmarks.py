@@ -21,7 +21,7 @@ HALVINGS = 8
 
 
 def passes(names: Sequence[Landmark]) -> int:
-    """Forward passes for each image that looks for these."""
+    """Forward passes at most for each image that looks for these."""
     return len(names) + HALVINGS if names else 0
 
 
@@ -37,16 +37,23 @@ def landmark(name: Landmark, centre: Tensor, lower: Tensor, upper: Tensor) -> Te
 
 
 def boundary_points(
-    is_wrong: Callable[[Tensor], Tensor], centre: Tensor, landmarks: Sequence[Tensor]
+    is_wrong: Callable[[Tensor, Tensor], Tensor], centre: Tensor, landmarks: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """(m,) whether a landmark (m, n) is of another class, (m, n) points just beyond the boundary towards the first."""
-    far, found = centre.clone(), torch.zeros_like(centre[:, 0], dtype=torch.bool)
+    """(m,) whether a landmark (m, n) is wrong, (m, n) points just beyond the boundary on the way to the first.
+
+    ``is_wrong`` gets points and the numbers of their rows.
+    """
+    everyone = torch.arange(len(centre), device=centre.device)
+    far, found = centre.clone(), torch.zeros_like(everyone, dtype=torch.bool)
     for there in landmarks:
-        new = (is_wrong(there) & ~found).nonzero().squeeze(1)
+        left = everyone[~found]
+        new = left[is_wrong(there[left], left)]
         far[new], found[new] = there[new], True
-    inside, outside = torch.zeros_like(far[:, 0]), torch.ones_like(far[:, 0])
-    for _ in range(HALVINGS):
+    rows = everyone[found]
+    inside, outside = torch.zeros_like(far[rows, 0]), torch.ones_like(far[rows, 0])
+    for _ in range(HALVINGS if len(rows) else 0):
         middle = 0.5 * (inside + outside)
-        wrong = is_wrong(torch.lerp(centre, far, middle.unsqueeze(1)))
+        wrong = is_wrong(torch.lerp(centre[rows], far[rows], middle.unsqueeze(1)), rows)
         inside, outside = torch.where(wrong, inside, middle), torch.where(wrong, middle, outside)
-    return found, torch.lerp(centre, far, outside.unsqueeze(1))
+    far[rows] = torch.lerp(centre[rows], far[rows], outside.unsqueeze(1))
+    return found, far

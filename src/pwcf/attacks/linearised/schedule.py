@@ -37,8 +37,8 @@ CANDIDATES_SHARE = 0.06
 FIRST_STEPS = 20
 # Shares of all steps for the first look and the last part, and what is enough for the latter.
 FIRST_SHARE, LAST_SHARE, LAST_ENOUGH = 0.2, 0.25, 160
-# With fewer steps an image than this there is one look, as long as it can be.
-ENOUGH_FOR_RESTARTS = 150
+# With fewer steps an image than this, or a row of a restart, there is one look, as long as it can be.
+ENOUGH_FOR_RESTARTS, SHORTEST_RESTART = 150, 12
 
 L2, L2_SHORT, L2_POLISH = Pace(0.2, 0.03, 0.9, 0.1), Pace(0.2, 0.03, 0.9, 0.03), Pace(0.05, 0.01, 0.95, 0.01)
 # Where restarts begin, all further ones at noise; in the first, images of which nothing is known yet look for any
@@ -61,7 +61,7 @@ STEEP, STEEP_POLISH = Pace(0.3, 0.03, 0.3, 0.1), Pace(0.1, 0.01, 0.3, 0.01)
 LINF, LINF_POLISH = Pace(0.3, 0.01, 0.8, 0.03), Pace(0.03, 0.003, 0.8, 0.01)
 L1, L1_POLISH, L1_LAST = Pace(0.12, 0.017, 0.95, 0.05), Pace(0.06, 0.005, 0.95, 0.03), Pace(0.03, 0.003, 0.95, 0.02)
 L1_MOMENTA = (0.9, 0.95)
-L2_HOPELESS, LINF_HOPELESS = (3.0, 2.5, 1.3, 1.2, 1.15), (1.5, 1.3, 1.12, 1.06, 1.04)
+L2_HOPELESS, LINF_HOPELESS = (2.3, 1.8, 1.3, 1.2, 1.15), (1.3, 1.2, 1.1, 1.06, 1.04)
 L1_FAR, L1_HOPELESS = 3.5, (5.0, 4.0, 2.0, 1.4, 1.25)
 
 
@@ -125,7 +125,7 @@ class Plan:
     """see ``Stage``: those images go straight to the first restart"""
     hopeless: Sequence[float]
     """limits after the first restart, the second, ...; the last one holds from there on. Replayed on the searches of 50
-    images of each of twelve nets with six eps each, those of l1, l2 and linf lose none, one and none of 3600 answers"""
+    images of each of twelve nets with six eps each, those of l1, l2 and linf lose none, one and one of 3600 answers"""
     end: Stage | None = None
     """a last stage whatever the budget"""
     last_share: float = LAST_SHARE
@@ -137,7 +137,7 @@ def _smooth(
     rule: Rule,
     pace: Pace = L2,
     polish: Pace = L2_POLISH,
-    far: float = 2.0,
+    far: float = 1.5,
     hopeless: Sequence[float] = (3.0, 2.5, 1.8, 1.6, 1.5),
 ) -> Plan:
     """For l2, and for every metric whose rule pulls as that of l2 does; the general solver finds the last digits."""
@@ -163,7 +163,7 @@ def _linf() -> Plan:
         targets = min(2, targets)
         return (Stage(targets, "best", (Leg(linf_rule, LINF_POLISH, steps // targets),)),)
 
-    return Plan(legs, legs, [legs], 33, last, 1.4, LINF_HOPELESS)
+    return Plan(legs, legs, [legs], 33, last, 1.2, LINF_HOPELESS)
 
 
 def _l1() -> Plan:
@@ -219,9 +219,10 @@ def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
     plan, others = plan_for(metric), columns(classes)
     end = () if plan.end is None else (replace(plan.end, targets=min(plan.end.targets, others)),)
     steps = (budget - LOOK) // 2 - sum(stage.steps for stage in end)
+    targets = max(1, min(SHORT_TARGETS, others, steps // 2))
+    short = Stage(targets, "image", plan.short(max(2, steps // targets))), *end
     if steps < ENOUGH_FOR_RESTARTS:
-        targets = max(1, min(SHORT_TARGETS, others, steps // 2))
-        return Stage(targets, "image", plan.short(max(2, steps // targets))), *end
+        return short
     wanted = max(SHORT_TARGETS, round(FIRST_SHARE * steps / FIRST_STEPS))
     first = Stage(min(FIRST_TARGETS, others, wanted), "image", plan.first(FIRST_STEPS), far=plan.far)
     last = plan.last(others, min(plan.last_enough, round(plan.last_share * steps)))
@@ -229,6 +230,8 @@ def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
     count = max(1, rest // (targets * plan.restart_steps))
     starts = list(islice(chain(RESTARTS, repeat(("noise", ()))), count))
     length = (rest - sum(_looking(marks) for _, marks in starts)) // (targets * count)
+    if length < SHORTEST_RESTART:
+        return short
     restarts = [
         Stage(targets, start, part(length), marks)
         for (start, marks), part in zip(starts, cycle(plan.restarts), strict=False)
@@ -236,5 +239,12 @@ def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
     return first, *_giving_up(restarts, plan.hopeless), *last, *end
 
 
-def _giving_up(stages: Sequence[Stage], limits: Sequence[float]) -> list[Stage]:
-    return [replace(stage, hopeless=limits[min(i, len(limits) - 1)]) for i, stage in enumerate(stages)]
+def _giving_up(restarts: Sequence[Stage], limits: Sequence[float]) -> list[Stage]:
+    """Limits were measured with three rows a restart; with fewer it takes more restarts to have tried as much."""
+    judged, rows = [], 0
+    for stage in restarts:
+        rows += stage.targets
+        tried = rows // RESTART_TARGETS
+        limit = limits[min(tried, len(limits)) - 1] if tried else math.inf
+        judged.append(replace(stage, hopeless=limit))
+    return judged

@@ -32,7 +32,8 @@ from pwcf.problems import is_surely_wrong
 NOISE_LINF, NOISE_L2 = 0.75, (1.8, 3.6)
 # Noise where nothing is known yet, in units of the box, in turn: far enough to leave a region without slope.
 NOISE_BLIND = (0.25, 0.5, 1.0)
-# From this stage on, with noise and two landmarks tried, the radius is trusted where a row of the first look failed.
+# After this stage noise and two landmarks have been tried: the radius is trusted where a row of the first look found
+# nothing, and landmarks are left to images that they led nearer than noise did.
 TRUSTED = 3
 # Where the waves of a first look end.
 WAVES = (1, 4)
@@ -94,6 +95,8 @@ class Search:
         self.table = Table(targets, self.centre)
         nobody = torch.zeros_like(targets[:, 0], dtype=torch.bool)
         self.hopeless, self.doubtful = nobody, nobody.clone()
+        unknown = torch.full_like(self.centre[:, 0], torch.inf)
+        self.by_noise, self.by_landmarks = unknown, unknown.clone()
 
     def _choose_targets(self, logits: Tensor, count: int) -> Tensor:
         """(n, count) those with the largest logits, of many classes half by logit, half by linear model; and ANY.
@@ -175,7 +178,10 @@ class Search:
                     return
         self._store(rows)
         if stage.start == "image":
-            self.doubtful[rows.image[self.table.failed(rows.image, rows.column)]] = True
+            self.doubtful[rows.image[torch.isinf(rows.best)]] = True
+        if stage.is_restart:
+            found_by = self.by_noise if stage.start == "noise" else self.by_landmarks
+            found_by.scatter_reduce_(0, rows.image, rows.best, "amin")
 
     def _store(self, rows: Rows) -> None:
         self.table.store(rows.image, rows.column, rows.best, rows.best_x, rows.reached)
@@ -241,20 +247,26 @@ class Search:
         size = torch.where(torch.isfinite(radius), size, torch.full_like(size, blind))
         noise = noise_of([self.seeds[i] + number for i in images.tolist()], len(column), centre)
         start = torch.clamp(centre + size[image].unsqueeze(-1) * noise, self.lower[image], self.upper[image])
-        lost = images if stage.start == "landmark" else images[~torch.isfinite(radius[images])]
-        if stage.landmarks and len(lost):
-            found, point[lost] = self._towards(stage.landmarks, lost)
-            start = torch.where(torch.isin(image, lost[found]).unsqueeze(-1), point[image], start)
+        seeking = images[self._seeks_landmarks(stage, number, radius)[images]]
+        if stage.landmarks and len(seeking):
+            found, point[seeking] = self._towards(stage.landmarks, seeking)
+            start = torch.where(torch.isin(image, seeking[found]).unsqueeze(-1), point[image], start)
         return start
 
+    def _seeks_landmarks(self, stage: Stage, number: int, radius: Tensor) -> Tensor:
+        """(n,) images without any point so far, and all in landmark stages; later, those that they were better for."""
+        if stage.start == "noise":
+            return torch.isinf(radius)
+        return self.by_landmarks <= self.by_noise if number > TRUSTED else torch.ones_like(self.doubtful)
+
     def _towards(self, names: Sequence[Landmark], images: Tensor) -> tuple[Tensor, Tensor]:
-        """(m,) whether a landmark is of another class than these images, (m, n) misclassified points on the way."""
+        """(m,) whether a landmark is what is wanted of these images, (m, n) points on the way that are too."""
         labels, samples = self.task.labels[images], self.task.samples[images]
         centre, lower, upper = self.centre[images], self.lower[images], self.upper[images]
 
-        def is_wrong(x: Tensor) -> Tensor:
-            logits = self.task.model.logits(x.view(-1, *self.shape), samples)
-            return is_surely_wrong(logits, labels, self.task.problem.targeted)
+        def is_wrong(x: Tensor, rows: Tensor) -> Tensor:
+            logits = self.task.model.logits(x.view(-1, *self.shape), samples[rows])
+            return is_surely_wrong(logits, labels[rows], self.task.problem.targeted)
 
         return boundary_points(is_wrong, centre, [landmark(name, centre, lower, upper) for name in names])
 

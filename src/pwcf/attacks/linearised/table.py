@@ -35,10 +35,6 @@ class Table:
             place = image[better], column[better]
             self.radius[place], self.points[place] = radius[better], points[better]
 
-    def failed(self, image: Tensor, column: Tensor) -> Tensor:
-        """(r,) whether rows never reached their class; of ANY, which stores elsewhere, it is not known."""
-        return torch.isinf(self.radius[image, column]) & (self.targets[image, column] != ANY)
-
     def nearest(self, images: Tensor, count: int) -> Tensor:
         """(m, count) columns, the best ones first."""
         return self.radius[images].argsort(dim=1, stable=True)[:, :count]
