@@ -167,8 +167,9 @@ def plot(cells: Sequence[Radii], names: Sequence[tuple[str, str]], path: Path) -
         low = float(radii.best.mean())
         if low > 0:
             # All of ours, and the rivals that are about as good.
-            ours = max(radii.mean(key) for key in radii.of if key[0] == OURS)
-            axis.set_ylim(0.98 * low, max(1.35 * low, 1.1 * ours))
+            ours = [radii.mean(key) for key in radii.of if key[0] == OURS]
+            largest = max(mean for mean in ours if mean < float("inf"))
+            axis.set_ylim(0.98 * low, max(1.35 * low, 1.1 * largest))
         axis.set_xscale("log")
         axis.set_xticks([100, 200, 500, 1000, 2000, 5000], ["100", "200", "500", "1000", "2000", "5000"])
         axis.minorticks_off()
