@@ -7,16 +7,15 @@ import torch
 from torch import Tensor
 
 import pwcf
-from pwcf.attacks import Task
 from pwcf.attacks.linearised.landmarks import HALVINGS, LANDMARKS, boundary_points, landmark, passes
 from pwcf.attacks.linearised.schedule import stages
-from pwcf.attacks.linearised.search import Search
 from pwcf.models import Classifier, Counted
+from searches import search_of
 
 N, ROWS, CLASSES = 64, 6, 12
 # The mean of an image at which classes change, and up to which there is a slope.
 CHANGE, SLOPE = 0.1, 0.35
-# It says so.
+# ``evaluate`` warns of the flat regions.
 pytestmark = pytest.mark.filterwarnings("ignore:.*gradient")
 
 
@@ -33,12 +32,6 @@ def images() -> tuple[Tensor, Tensor]:
 
 def exact_linf(x: Tensor) -> Tensor:
     return x.mean(1) - CHANGE
-
-
-def search(model: Counted, x: Tensor, labels: Tensor, eps: float) -> Search:
-    problem, everyone = pwcf.MaxLoss("l2", eps), torch.arange(len(x))
-    lower, upper = torch.zeros_like(x), torch.ones_like(x)
-    return Search(Task(model, problem, x, labels, everyone, lower, upper, problem.radii(len(x)), 2000, 0))
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
@@ -105,7 +98,7 @@ def test_far_images_leave_out_most_classes_but_not_the_first_restart() -> None:
     x = torch.rand(ROWS, N, generator=generator, dtype=torch.float64)
     labels = (x @ W.T).argmax(1)
     model = Counted(Classifier(lambda z: z @ W.T), ROWS)
-    search(model, x, labels, eps=1e-3).run()
+    search_of(model, pwcf.MaxLoss("l2", 1e-3), x, labels, 2000).run()
     first, restart = stages(pwcf.MinRadius("l2").metric, 2000, CLASSES)[:2]
     likeliest = 4 * first.steps // first.targets
     looks = 1 + 2 * 60  # logits, and the linear models that choose among many classes
@@ -115,18 +108,18 @@ def test_far_images_leave_out_most_classes_but_not_the_first_restart() -> None:
 
 def test_images_with_a_row_that_failed_are_not_given_up_at_once() -> None:
     x, labels = images()
-    task = search(Counted(Classifier(flat), ROWS), x, labels, eps=0.1)
-    task._begin(task._choose_targets(flat(x), 2))
-    task.table.radius[:] = 5.0
-    assert task._is_beyond(2.0).all()
-    assert not task._is_beyond(60.0).any()
-    task.doubtful[0] = True
-    assert task._is_beyond(2.0).tolist() == [False] + [True] * (ROWS - 1)
+    search = search_of(Counted(Classifier(flat), ROWS), pwcf.MaxLoss("l2", 0.1), x, labels, 2000)
+    search._begin(search._choose_targets(flat(x), 2))
+    search.table.radius[:] = 5.0
+    assert search._is_beyond(2.0).all()
+    assert not search._is_beyond(60.0).any()
+    search.doubtful[0] = True
+    assert search._is_beyond(2.0).tolist() == [False] + [True] * (ROWS - 1)
     plan = stages(pwcf.MinRadius("l2").metric, 2000, 3)
-    task.table.radius[:] = torch.inf
-    task._stage(plan[0], 0, None)
-    assert task.doubtful.all()
-    assert not task._is_beyond(0.0).any()
+    search.table.radius[:] = torch.inf
+    search._stage(plan[0], 0, None)
+    assert search.doubtful.all()
+    assert not search._is_beyond(0.0).any()
 
 
 def test_undefined_landmarks_do_not_displace_answers() -> None:

@@ -7,14 +7,13 @@ import torch
 from torch import Tensor
 
 from pwcf import MaxLoss, MinRadius
-from pwcf.attacks import Task
 from pwcf.attacks.linearised.schedule import LOOK, stages
-from pwcf.attacks.linearised.search import Search
 from pwcf.attacks.targets import ANY, aims
 from pwcf.metrics import Lp, as_metric
 from pwcf.models import Classifier, Counted
 from pwcf.problems import Problem
 from pwcf.verify import recheck
+from searches import search_of
 
 ROWS, N, CLASSES = 12, 30, 5
 NORMS = pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
@@ -30,15 +29,8 @@ def _linear(seed: int = 0) -> tuple[Classifier, Tensor, Tensor, Tensor, Tensor]:
     return classifier, images, classifier(images).argmax(1), W, b
 
 
-def _search(model: Counted, problem: Problem, images: Tensor, labels: Tensor, budget: int) -> Search:
-    lower, upper = torch.zeros_like(images), torch.ones_like(images)
-    everyone = torch.arange(len(images))
-    eps = problem.radii(len(images)) if isinstance(problem, MaxLoss) else None
-    return Search(Task(model, problem, images, labels, everyone, lower, upper, eps, budget, 0))
-
-
 def _points(model: Counted, problem: Problem, images: Tensor, labels: Tensor, budget: int) -> Tensor:
-    return _search(model, problem, images, labels, budget).run()
+    return search_of(model, problem, images, labels, budget).run()
 
 
 def _exact(metric: Lp, images: Tensor, labels: Tensor, W: Tensor, b: Tensor) -> Tensor:
@@ -135,7 +127,7 @@ def test_one_row_of_an_image_aims_at_any_class(classes: int, budget: int, target
     if targeted:
         labels = (labels + 1) % classes
     problem, model = MinRadius("l2", targeted=targeted), Counted(Classifier(lambda x: x @ W.T), 4)
-    search = _search(model, problem, images, labels, budget)
+    search = search_of(model, problem, images, labels, budget)
     points = search.run()
     assert ((search.table.targets == ANY).sum(1) == expected).all()
     assert (search.table.targets != labels.unsqueeze(1)).all() or targeted
@@ -177,7 +169,7 @@ def test_every_class_has_its_turn_in_restarts() -> None:
     W = torch.randn(10, N, generator=torch.Generator().manual_seed(6))
     images = torch.rand(2, N, generator=torch.Generator().manual_seed(7))
     labels = (images @ W.T).argmax(1)
-    search = _search(Counted(Classifier(lambda x: x @ W.T), 2), MinRadius("l2"), images, labels, 2000)
+    search = search_of(Counted(Classifier(lambda x: x @ W.T), 2), MinRadius("l2"), images, labels, 2000)
     search.run()
     anyone = (search.table.targets == ANY).long().argmax(1)
     search.table.radius[0, anyone[0]] = 0.0  # as where ANY has reached a class without a column

@@ -114,7 +114,7 @@ def is_defined(logits: Tensor) -> Tensor:
 
 
 def is_wrong(logits: Tensor, labels: Tensor, targeted: bool) -> Tensor:
-    """(b,) whether the logits are what an attack wants, strictly: a tie is still the right class."""
+    """(b,) whether the logits are what an attack wants, strictly: a tie is still the right class, and NaN is none."""
     loss = margin(logits, labels)
     return (loss < 0 if targeted else loss > 0) & is_defined(logits)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pwcf.metrics import measured
 from pwcf.models import Counted
-from pwcf.problems import Problem, is_defined, is_wrong
+from pwcf.problems import Problem, is_wrong
 
 
 class Checked(NamedTuple):
@@ -48,6 +48,6 @@ def recheck(
     lower, upper = model.bounds
     inside = ((points >= lower) & (points <= upper)).flatten(1).all(1)
     logits = model.logits(points, torch.arange(images.shape[0]) if samples is None else samples, alone=True)
-    wrong = is_wrong(logits, labels, problem.targeted) & is_defined(logits)
+    wrong = is_wrong(logits, labels, problem.targeted)
     distance = measured(problem.metric, images, points)
     return Checked(inside & wrong & problem.allows(distance, eps), distance, logits)

@@ -96,7 +96,7 @@ class Search:
         nobody = torch.zeros_like(targets[:, 0], dtype=torch.bool)
         self.hopeless, self.doubtful = nobody, nobody.clone()
         unknown = torch.full_like(self.centre[:, 0], torch.inf)
-        self.by_noise, self.by_landmarks = unknown, unknown.clone()
+        self.by_noise, self.by_landmarks = unknown, unknown.clone()  # least radii that stages of either kind found
 
     def _choose_targets(self, logits: Tensor, count: int) -> Tensor:
         """(n, count) those with the largest logits, of many classes half by logit, half by linear model; and ANY.

@@ -1,0 +1,19 @@
+"""A search of the linearised method as ``evaluate`` sets it up, for tests that look inside."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pwcf import MaxLoss
+from pwcf.attacks import Task
+from pwcf.attacks.linearised.search import Search
+from pwcf.models import Counted
+from pwcf.problems import Problem
+
+
+def search_of(model: Counted, problem: Problem, images: Tensor, labels: Tensor, budget: int) -> Search:
+    lower, upper = torch.zeros_like(images), torch.ones_like(images)
+    everyone = torch.arange(len(images))
+    eps = problem.radii(len(images)) if isinstance(problem, MaxLoss) else None
+    return Search(Task(model, problem, images, labels, everyone, lower, upper, eps, budget, 0))
