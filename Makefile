@@ -29,14 +29,16 @@ help:
 
 venv: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt peers.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; tried: $(CANDIDATES)." \
 	    "Install one, or name it: make PYTHON=... $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PY) -m pip --version >/dev/null 2>&1 || { echo "[set-up 1/2] creating $(VENV) with $(PYTHON)"; \
 	    $(PYTHON) -m venv --clear $(VENV); }
-	@echo "[set-up 2/2] installing pwcf and its tools into $(VENV) (a minute or more)"
+	@echo "[set-up 2/2] installing pwcf, its tools and its peers into $(VENV) (a minute or more)"
 	@$(PY) -m pip install $(PIP_FLAGS) -c constraints.txt -e '.[dev,plots,progress]' || { \
 	    echo "the installation failed; for all of pip's words: make PIP_FLAGS=-v venv" >&2; exit 1; }
+	@$(PY) -m pip install $(PIP_FLAGS) --no-deps -r peers.txt || \
+	    echo "the peers could not be installed: their attacks are not to be had, and the tests of them are skipped" >&2
 	@touch $@
 	@echo "[set-up] ready: $$($(PY) --version), torch $$($(PY) -c 'import torch; print(torch.__version__)')"
 

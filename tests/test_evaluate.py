@@ -212,7 +212,8 @@ def test_points_of_an_attack_that_are_not_adversarial_do_not_count() -> None:
         def __call__(self, task: Task) -> Tensor:
             return task.images + 1e-4
 
-    run = evaluate(net, images, labels, MinRadius("l2"), attacks=[Liar()])
+    with pytest.warns(UserWarning, match="No misclassified point at any distance"):
+        run = evaluate(net, images, labels, MinRadius("l2"), attacks=[Liar()])
     assert not run.adversarial.any()
     assert run.radius.isinf().all()
     assert torch.equal(run.x_adv, images)
@@ -273,6 +274,34 @@ def test_the_model_comes_back_as_it_was() -> None:
         evaluate(net, images, labels, MinRadius("l2"), budget=100)
     assert all(module.training for module in net.modules())
     assert all(parameter.requires_grad for parameter in net.parameters())
+
+
+def test_inference_mode_is_no_obstacle() -> None:
+    net = Linear(seed=12)
+    images, labels = net.samples()
+    outside = evaluate(net, images, labels, MinRadius("l2"), budget=200)
+    with torch.inference_mode():
+        inside = evaluate(net, images.clone(), net(images).argmax(1), MinRadius("l2"), budget=200)
+    assert torch.equal(inside.radius, outside.radius)
+
+
+def test_some_answers_of_a_run() -> None:
+    net = Linear(seed=12)
+    images, labels = net.samples()
+    run = evaluate(net, images, labels, MinRadius("l2"), budget=200)
+    some = run.select(torch.tensor([4, 1]))
+    assert torch.equal(some.radius, run.radius[[4, 1]])
+    assert torch.equal(some.x_adv, run.x_adv[[4, 1]])
+    assert torch.equal(some.contributions[0].radius, run.radius[[4, 1]])
+    assert some.status == [run.status[4], run.status[1]]
+    assert "2 samples" in some.summary()
+
+
+def test_wanted_classes_are_not_taken_for_wrong_labels() -> None:
+    net = Linear(seed=6)
+    images, labels = net.samples()
+    run = evaluate(net, images, (labels + 1) % CLASSES, MinRadius("l2", targeted=True), budget=200)
+    assert run.warnings == []
 
 
 def test_progress_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

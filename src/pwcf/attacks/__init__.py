@@ -1,22 +1,32 @@
-"""Ways to answer a question."""
+"""Ways to answer a question: ours, and those of others behind the same signature."""
 
-from __future__ import annotations
-
-from pwcf.attacks.attack import Attack, Task
+from pwcf.attacks.apgd import Apgd
+from pwcf.attacks.attack import Attack, Findings, Task
+from pwcf.attacks.fab import Fab
 from pwcf.attacks.folded import Folded
+from pwcf.attacks.foreign import AdvLib, Function, from_foolbox, from_torchattacks
+from pwcf.attacks.named import ATTACKS, PRESETS, AttackLike, about, as_attack, choose, is_black_box
 from pwcf.attacks.pwcf import Pwcf
+from pwcf.attacks.square import Square
 
-__all__ = ["Attack", "Folded", "Pwcf", "Task", "as_attack"]
-
-_BY_NAME: dict[str, type[Pwcf | Folded]] = {"pwcf": Pwcf, "pwcf-folded": Folded}
-
-
-def as_attack(attack: str | Attack) -> Attack:
-    """An attack from its name, or as it is."""
-    if isinstance(attack, str):
-        if attack not in _BY_NAME:
-            raise ValueError(f"attacks: expected names out of {', '.join(_BY_NAME)}, found {attack!r}")
-        return _BY_NAME[attack]()
-    if isinstance(attack, Attack) and callable(attack) and not isinstance(attack, type):
-        return attack
-    raise TypeError(f"attacks: expected names or attacks, found {type(attack).__name__}")
+__all__ = [
+    "ATTACKS",
+    "PRESETS",
+    "AdvLib",
+    "Apgd",
+    "Attack",
+    "AttackLike",
+    "Fab",
+    "Findings",
+    "Folded",
+    "Function",
+    "Pwcf",
+    "Square",
+    "Task",
+    "about",
+    "as_attack",
+    "choose",
+    "from_foolbox",
+    "from_torchattacks",
+    "is_black_box",
+]

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from pwcf.models import Counted
 from pwcf.problems import Problem
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an attack may tell of its n samples beside their points, by writing into these. Users hear of it."""
+
+    still_helping: Tensor
+    """(n,) bool: the later restarts still found something clearly nearer"""
+    unbracketed: Tensor
+    """(n,) bool: a search over radii found nothing in the largest ball it tried"""
+
+    @classmethod
+    def none(cls, n: int) -> Findings:
+        return cls(torch.zeros(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool))
 
 
 @dataclass(frozen=True)
@@ -33,11 +48,34 @@ class Task:
     budget: int
     """forward + backward passes per sample this attack may spend"""
     seed: int
+    known: Tensor | None = None
+    """(n, ...) the nearest points other attacks have found, the images where there is none; None: nobody has looked"""
+    findings: Findings | None = None
+    """where the attack may leave what it noticed"""
+
+    def select(self, rows: Tensor) -> Task:
+        """The same question about some of the samples (m,), by their places in this task."""
+        return replace(
+            self,
+            images=self.images[rows],
+            labels=self.labels[rows],
+            samples=self.samples[rows],
+            lower=self.lower[rows],
+            upper=self.upper[rows],
+            eps=None if self.eps is None else self.eps[rows],
+            known=None if self.known is None else self.known[rows],
+            findings=None,
+        )
 
 
 @runtime_checkable
 class Attack(Protocol):
-    """One way to answer. Points are rechecked by the caller; an attack need not tell good ones from bad."""
+    """One way to answer. Points are rechecked by the caller; an attack need not tell good ones from bad.
+
+    Three things more are used where an attack has them: ``declines(problem, classes)``, a sentence why it cannot
+    answer, or None; ``about``, in words which implementation and settings it is; ``black_box``, whether it goes
+    without gradients.
+    """
 
     @property
     def name(self) -> str: ...
@@ -45,3 +83,9 @@ class Attack(Protocol):
     def __call__(self, task: Task) -> Tensor:
         """(n, ...) the best point for every sample; the image itself where there is none."""
         ...
+
+
+def needs_slope(problem: Problem) -> str | None:
+    """Why an attack that follows the distance's slope cannot answer; None if it can."""
+    metric = problem.metric
+    return None if metric.differentiable else f"{metric.name} has no slope; 'sigma-zero' answers for l0."

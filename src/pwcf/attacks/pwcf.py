@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
+from pwcf.attacks.attack import Task, needs_slope
 from pwcf.attacks.linearised.search import Search
+from pwcf.problems import Problem
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,13 @@ class Pwcf:
     """The linearised method: exact steps where the metric has structure, along its gradient where it has none."""
 
     name: str = "pwcf"
+
+    @property
+    def about(self) -> str:
+        return "pwcf's linearised method"
+
+    def declines(self, problem: Problem, classes: int) -> str | None:
+        return needs_slope(problem)
 
     def __call__(self, task: Task) -> Tensor:
         return Search(task).run()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,6 +12,39 @@ from pwcf.models import Passes
 from pwcf.problems import MaxLoss, Problem
 from pwcf.solvers import Status
 from pwcf.verify import AnswerEvidence
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one attack found by itself."""
+
+    name: str
+    about: str
+    """which implementation it is, with its version and settings as far as it tells them"""
+    black_box: bool
+    radius: Tensor
+    """(n,) float64 distance of its own verified point; inf where it found none, NaN where it was not asked"""
+    passes: Tensor
+    """(n,) int64 forward + backward passes it took, the verification of its points included"""
+    seconds: float
+
+    @classmethod
+    def none(cls, name: str, about: str, black_box: bool, n: int) -> Contribution:
+        radius = torch.full((n,), torch.nan, dtype=torch.float64)
+        return cls(name, about, black_box, radius, torch.zeros(n, dtype=torch.int64), 0.0)
+
+    def longer_by(self, seconds: float) -> Contribution:
+        return replace(self, seconds=self.seconds + seconds)
+
+    @property
+    def found(self) -> Tensor:
+        """(n,) bool"""
+        return torch.isfinite(self.radius)
+
+    @property
+    def asked(self) -> Tensor:
+        """(n,) bool: not where the model was wrong already, nor in max-loss what others had broken before"""
+        return ~torch.isnan(self.radius)
 
 
 @dataclass(frozen=True)
@@ -32,7 +65,25 @@ class Run:
     """(n,) which attack found the point; "" where none did"""
     seconds: float
     warnings: list[str]
-    """what looked wrong with the model, in sentences"""
+    """what looked wrong with the model or its answers, in sentences"""
+    contributions: list[Contribution]
+    """what every attack found by itself, in the order they were asked"""
+
+    def select(self, rows: Tensor) -> Run:
+        """The answers about some of the samples (m,), by their places."""
+        here = rows.to(self.x_adv.device)
+        evidence = {name: values[rows] for name, values in vars(self.evidence).items()}
+        return replace(
+            self,
+            radius=self.radius[rows],
+            adversarial=self.adversarial[rows],
+            x_adv=self.x_adv[here],
+            status=[self.status[i] for i in rows.tolist()],
+            evidence=replace(self.evidence, **evidence),
+            passes=Passes(self.passes.forward[rows], self.passes.backward[rows]),
+            attack=[self.attack[i] for i in rows.tolist()],
+            contributions=[replace(c, radius=c.radius[rows], passes=c.passes[rows]) for c in self.contributions],
+        )
 
     @property
     def robust_accuracy(self) -> float:
@@ -76,9 +127,8 @@ class Run:
                 f"  evidence: stationarity median {self.evidence.stationarity[found].median():.2g}; nearby the radius "
                 f"could still shrink by {self.evidence.shrink[found].median():.2%} (median)"
             )
-        winners = Counter(name for name in self.attack if name)
-        if len(winners) > 1:
-            lines.append("  found by: " + ", ".join(f"{name} {count}" for name, count in winners.most_common()))
+        if len(self.contributions) > 1:
+            lines += self._attacks()
         states = Counter(status.value for status in self.status)
         lines.append("  status: " + ", ".join(f"{name} {count}" for name, count in states.most_common()))
         if bool(attacked.any()):
@@ -86,3 +136,17 @@ class Run:
             lines.append(f"  passes per attacked sample: {total:.0f}; {self.seconds:.1f} s in all")
         lines += [f"  warning: {sentence}" for sentence in self.warnings]
         return "\n".join(lines)
+
+    def _attacks(self) -> list[str]:
+        """A line for each attack: what it found of what it was asked, and how often it was the best."""
+        width = max(len(each.name) for each in self.contributions)
+        best = Counter(self.attack)
+        lines = [f"  {'attack':{width}}  asked  found   best  passes  seconds"]
+        for each in self.contributions:
+            asked = int(each.asked.sum())
+            passes = float(each.passes[each.asked].double().mean()) if asked else 0.0
+            lines.append(
+                f"  {each.name:{width}} {asked:6d} {int(each.found.sum()):6d} {best[each.name]:6d} {passes:7.0f} "
+                f"{each.seconds:8.1f}"
+            )
+        return lines

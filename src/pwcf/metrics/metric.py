@@ -14,6 +14,9 @@ Distance = Callable[[Tensor, Tensor], Tensor]
 class Metric(ABC):
     """d(reference, candidate): two (b, ...) batches -> (b,), differentiable almost everywhere."""
 
+    differentiable = True
+    """False for counts, which some attacks can make small all the same"""
+
     @property
     @abstractmethod
     def name(self) -> str:

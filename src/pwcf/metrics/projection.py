@@ -3,8 +3,8 @@
     min |z - point|_2   subject to   |z - centre|_p <= radius,  lower <= z <= upper
 
 with the centre inside the box. Projecting onto the two sets one after the other is wrong for l1 and l2 (paper,
-appendix): it ends inside both but not at the nearest point. Here the multiplier of the ball is found exactly, by
-sorting the points at which its piecewise formula changes.
+appendix): it ends inside both but not at the nearest point. Here the multiplier of the ball is found exactly: the
+pieces of its piecewise formula are gone through.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ def project_linf(point: Tensor, centre: Tensor, radius: Tensor, lower: Tensor, u
 
 
 def project_l2(point: Tensor, centre: Tensor, radius: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    """z = clip(centre + s (point - centre)) with the largest s <= 1 that stays in the ball."""
+    """z = clip(centre + s (point - centre)) with the largest s <= 1 that stays in the ball.
+
+    |z - centre|^2 is the sum of min(s size, room)^2. For a given set of entries at the box s is known; it can only
+    grow as entries join the set, so the set is found after a few rounds, without sorting.
+    """
     size, room = _size_and_room(point, centre, lower, upper)
-    # |z - centre|^2 = sum of min(s size, room)^2. Entry i stops growing at s = room / size.
-    stops = torch.where(size > 0, room / size.clamp(min=torch.finfo(size.dtype).tiny), torch.inf)
-    stops, order = stops.sort(dim=1)
-    never = torch.isinf(stops)
-    squares = size.gather(1, order).square()
-    rooms = torch.where(never, 0.0, room.gather(1, order).square())
-    grown = rooms.cumsum(1) - rooms  # what the entries before i have come to
-    growing = squares.flip(1).cumsum(1).flip(1)  # how fast i and all after it grow
-    # Up to stop i the sum is grown + s^2 growing: the first stop at which it exceeds radius^2 is in its piece.
-    reached = torch.where(never, torch.inf, grown + torch.where(never, 0.0, stops).square() * growing)
-    piece = (reached < radius.square().unsqueeze(-1)).sum(1, keepdim=True).clamp(max=size.shape[1] - 1)
-    left = (radius.square().unsqueeze(-1) - grown.gather(1, piece)).clamp(min=0)
-    speed = growing.gather(1, piece)
-    s = (left / speed.clamp(min=torch.finfo(size.dtype).tiny)).sqrt().clamp(max=1)
-    fits = torch.minimum(size, room).square().sum(1, keepdim=True) <= radius.square().unsqueeze(-1)
+    squares, rooms = size.square(), torch.where(torch.isinf(room), 0.0, room).square()
+    target, tiny = radius.square(), torch.finfo(size.dtype).tiny
+    stopped = torch.zeros_like(size, dtype=torch.bool)
+    while True:
+        left = (target - (rooms * stopped).sum(1)).clamp(min=0)
+        s = (left / (squares * ~stopped).sum(1).clamp(min=tiny)).sqrt().clamp(max=1).unsqueeze(-1)
+        stops = stopped | (s * size > room)
+        if torch.equal(stops, stopped):
+            break
+        stopped = stops
+    fits = torch.minimum(size, room).square().sum(1, keepdim=True) <= target.unsqueeze(-1)
     return torch.clamp(torch.where(fits, point, centre + s * (point - centre)), lower, upper)
 
 

@@ -11,8 +11,8 @@ from pwcf.models.classifier import Classifier
 ENOUGH = 32
 
 
-def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> None:
-    """Raise where images or labels cannot be what the caller means."""
+def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> int:
+    """Raise where images or labels cannot be what the caller means; how many classes the model has, at least 2."""
     if not isinstance(images, Tensor) or images.dim() < 2:
         found = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
         raise ValueError(f"images: expected a tensor of shape (n, ...), found {found}")
@@ -26,7 +26,7 @@ def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> None
     if images.dtype not in (torch.float32, torch.float64):
         raise TypeError(f"images: expected float32 or float64, found {images.dtype}; a model may still compute in half")
     if images.shape[0] == 0:
-        return
+        return 2
     if images[0].numel() == 0:
         raise ValueError(f"images: expected at least one entry each, found shape {tuple(images.shape)}")
     if not bool(torch.isfinite(images).all()):
@@ -45,12 +45,16 @@ def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> None
             f"labels: expected 0 to {classes - 1} for a model with {classes} classes, "
             f"found {int(labels.min())} to {int(labels.max())}"
         )
+    return classes
 
 
-def warnings_about(classifier: Classifier, images: Tensor, labels: Tensor, rows: int = ENOUGH) -> list[str]:
+def warnings_about(
+    classifier: Classifier, images: Tensor, labels: Tensor, rows: int = ENOUGH, targeted: bool = False
+) -> list[str]:
     """Sentences about what looks wrong with the model; none if nothing does.
 
-    The first ``rows`` samples get two forward passes and one backward, the very first one forward more.
+    The first ``rows`` samples get two forward passes and one backward, the very first one forward more. ``targeted``:
+    labels are the wanted classes.
     """
     x, y = images[:rows].clone(), labels[:rows]
     if x.shape[0] == 0:
@@ -89,7 +93,7 @@ def warnings_about(classifier: Classifier, images: Tensor, labels: Tensor, rows:
             found.append(
                 f"The gradient is exactly zero on {flat:.0%} of the images: it is masked, radii are too large."
             )
-    if bool((logits.argmax(1) != y).double().mean() > 0.9) and x.shape[0] >= 10:
+    if not targeted and bool((logits.argmax(1) != y).double().mean() > 0.9) and x.shape[0] >= 10:
         found.append("Nearly all images are misclassified as they are: check labels, bounds and normalisation.")
     return found
 

@@ -72,6 +72,8 @@ def gather_evidence(
     if n == 0 or not isinstance(problem, MinRadius):
         # A misclassified point within eps is the maximum of a clipped loss: nothing is left to gain.
         return AnswerEvidence(nothing, nothing, nothing, nothing)
+    if not problem.metric.differentiable:  # linear models tell nothing of a count
+        return AnswerEvidence(nothing + 1, nothing, nothing + NEAR, nothing + 1)
     cuts = _cuts(model, problem, images, labels, points, samples, models)
     state = _State.of(problem.metric, images, points, distance, box)
     wide, mix = _least(cuts, state)

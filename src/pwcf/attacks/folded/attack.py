@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
+from pwcf.attacks.attack import Task, needs_slope
 from pwcf.attacks.folded.formulation import Formulation, Techniques
 from pwcf.attacks.seeds import noise_of, seeds_of
+from pwcf.losses import as_loss
 from pwcf.metrics import within
-from pwcf.problems import MaxLoss, is_surely_wrong
+from pwcf.problems import MaxLoss, Problem, is_surely_wrong
 from pwcf.solvers import Restarts, minimize
 
 # Passes per sample beside the solver's evaluations, each of which is one forward and one backward: minimize() checks
@@ -46,6 +47,8 @@ class Folded:
     """sqrt(n) t in place of the linf radius t, as objective and as variable"""
     clip: bool = True
     """losses end at 0.01 (margin, DLR) or ln K (cross-entropy)"""
+    loss: str | None = None
+    """max-loss: what is maximised, "margin", "ce" or "dlr"; None: what the question says"""
     starts: int = 10
     """R. The paper's value in all experiments."""
     first_iterations: int | None = None
@@ -64,6 +67,17 @@ class Folded:
     """whether the best point the solver has evaluated may be the answer, or only the one it ends with"""
     name: str = "pwcf-folded"
 
+    def __post_init__(self) -> None:
+        if self.loss is not None:
+            as_loss(self.loss)
+
+    @property
+    def about(self) -> str:
+        return f"the paper's PWCF on pwcf.minimize, {self.loss or 'loss of the question'}, {self.starts} starts"
+
+    def declines(self, problem: Problem, classes: int) -> str | None:
+        return needs_slope(problem)
+
     def __call__(self, task: Task) -> Tensor:
         evaluations = (task.budget - CHECKS - repairs(task)) // EVALUATION
         if evaluations < 1 or task.images.shape[0] == 0:
@@ -73,7 +87,7 @@ class Folded:
         return torch.cat(points)
 
     def _solve(self, task: Task, R: int, evaluations: int) -> Tensor:
-        form = Formulation(task, Techniques(self.fold, self.reformulate, self.rescale, self.clip))
+        form = Formulation(task, Techniques(self.fold, self.reformulate, self.rescale, self.clip), self.loss)
         starts = torch.stack([form.variables(points) for points in self._starts(task, form, R)])
         max_loss = isinstance(task.problem, MaxLoss)
         k = self.first_iterations or (20 if max_loss else 50)
@@ -123,16 +137,7 @@ def samples_at_once(task: Task, R: int) -> int:
 def parts(task: Task, samples: int) -> Iterator[Task]:
     """The task, some samples at a time."""
     for start in range(0, task.images.shape[0], samples):
-        some = slice(start, start + samples)
-        yield replace(
-            task,
-            images=task.images[some],
-            labels=task.labels[some],
-            samples=task.samples[some],
-            lower=task.lower[some],
-            upper=task.upper[some],
-            eps=None if task.eps is None else task.eps[some],
-        )
+        yield task.select(torch.arange(start, min(start + samples, task.images.shape[0])))
 
 
 def repairs(task: Task) -> int:

@@ -48,8 +48,9 @@ class Techniques:
 class Formulation:
     """Objective and constraints of all n samples of a task; functions take z (a, m) and the samples' rows (a,)."""
 
-    def __init__(self, task: Task, how: Techniques) -> None:
+    def __init__(self, task: Task, how: Techniques, loss: str | None = None) -> None:
         self.task, self.how = task, how
+        self.loss = task.problem.loss if loss is None and isinstance(task.problem, MaxLoss) else loss or "margin"
         self.shape, self.n = task.images.shape[1:], task.images[0].numel()
         self.x, self.lower, self.upper = (t.flatten(1) for t in (task.images, task.lower, task.upper))
         # Entries whose bounds agree are no variables: a fold would have to hold them against the network's slope.
@@ -149,11 +150,9 @@ class Formulation:
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         """What max-loss maximises; targeted: minus the loss of the wanted class."""
-        problem = self.task.problem
-        assert isinstance(problem, MaxLoss)
-        loss = as_loss(problem.loss)(logits, self.task.labels[rows], None)
-        level = clip_level(problem.loss, logits.shape[1])
-        if problem.targeted:
+        loss = as_loss(self.loss)(logits, self.task.labels[rows], None)
+        level = clip_level(self.loss, logits.shape[1])
+        if self.task.problem.targeted:
             # The wanted class has won for sure when its probability exceeds 1/2.
-            loss, level = -loss, -math.log(2) if problem.loss == "ce" else level
+            loss, level = -loss, -math.log(2) if self.loss == "ce" else level
         return clipped(loss, level) if self.how.clip else loss

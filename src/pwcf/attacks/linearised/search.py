@@ -35,6 +35,8 @@ NOISE_BLIND = (0.25, 0.5, 1.0)
 # After this stage noise and two landmarks have been tried: the radius is trusted where a row of the first look found
 # nothing, and landmarks are left to images that they led nearer than noise did.
 TRUSTED = 3
+# Where the second half of several restarts ends this much nearer, more would help; of few any is more exact.
+SEVERAL, CLEARLY = 4, 0.98
 # Where the waves of a first look end.
 WAVES = (1, 4)
 # Distances in float32 are sums with rounding errors; a point this much within eps is within it.
@@ -81,15 +83,26 @@ class Search:
     def run(self) -> Tensor:
         """The nearest misclassified points seen (n, ...); the images themselves where there is none."""
         logits = self.task.model.logits(self.task.images, self.task.samples)
-        plan = stages(self.metric, self.task.budget, 2 if self.task.problem.targeted else logits.shape[1])
+        budget = self.task.budget - (self.task.known is not None)  # a look at what is known
+        plan = stages(self.metric, budget, 2 if self.task.problem.targeted else logits.shape[1])
         self._begin(self._choose_targets(logits, max(stage.targets for stage in plan)))
+        restarts = [number for number, stage in enumerate(plan) if stage.is_restart]
         for number, stage in enumerate(plan):
+            if len(restarts) >= SEVERAL and number == restarts[len(restarts) // 2]:
+                half_way = self.table.best()[0]
             for columns in self._waves(stage):
                 self._stage(stage, number, columns)
             if number == TRUSTED:
                 self.doubtful[:] = False
             self.hopeless |= self._is_beyond(stage.hopeless)
+            if len(restarts) >= SEVERAL and number == restarts[-1]:
+                self._tell_of_restarts(half_way)
         return self.table.best()[1].view(-1, *self.shape)
+
+    def _tell_of_restarts(self, half_way: Tensor) -> None:
+        # Without structure restarts are rough, and any may be nearer by chance: their last part alone is exact.
+        if self.task.findings is not None and isinstance(self.metric, Lp):
+            self.task.findings.still_helping.copy_(self.table.best()[0] < CLEARLY * half_way)
 
     def _begin(self, targets: Tensor) -> None:
         self.table = Table(targets, self.centre)
@@ -97,6 +110,19 @@ class Search:
         self.hopeless, self.doubtful = nobody, nobody.clone()
         unknown = torch.full_like(self.centre[:, 0], torch.inf)
         self.by_noise, self.by_landmarks = unknown, unknown.clone()  # least radii that stages of either kind found
+        if self.task.known is not None:
+            self._store_known(self.task.known)
+
+    def _store_known(self, known: Tensor) -> None:
+        """Points that others have found, each in the column of the class it has, else in the first."""
+        logits = self.task.model.logits(known, self.task.samples)
+        wrong = is_surely_wrong(logits, self.task.labels, self.task.problem.targeted)
+        reached = without(logits, self.task.labels).argmax(1)
+        radius, _ = self._distance(self.centre, known.flatten(1))
+        match = self.table.targets == reached.unsqueeze(1)
+        everyone = torch.arange(len(known), device=known.device)
+        radius = torch.where(wrong & (radius > 0), radius, torch.inf)
+        self.table.store(everyone, match.long().argmax(1), radius, known.flatten(1), reached)
 
     def _choose_targets(self, logits: Tensor, count: int) -> Tensor:
         """(n, count) those with the largest logits, of many classes half by logit, half by linear model; and ANY.

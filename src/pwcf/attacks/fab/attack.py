@@ -1,0 +1,81 @@
+"""``Fab``: Croce and Hein 2020, "Minimally distorted adversarial examples with a fast adaptive boundary attack"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pwcf.attacks.attack import Task
+from pwcf.attacks.fab.geometry import Weights
+from pwcf.attacks.fab.schedule import LOOK, planned
+from pwcf.attacks.fab.search import Search
+from pwcf.metrics import Lp
+from pwcf.problems import Problem
+
+
+@dataclass(frozen=True)
+class Fab:
+    """From hyperplane to hyperplane, with a bias to the image: FAB, or FAB-T if there are ``targets``."""
+
+    targets: int | None = None
+    """None: every other class is linearised at every step. k: the k likeliest other classes one after the other, one
+    of them a step (AutoAttack: 9)."""
+    steps: int | None = None
+    """None: about 100, as published; fewer where the budget has no more."""
+    restarts: int | None = None
+    """None: what the budget allows. Published: 5, with targets 1."""
+    alpha_max: float = 0.1
+    """largest share of the image's projection in a step"""
+    eta: float = 1.05
+    """how far beyond the plane a step goes"""
+    beta: float = 0.9
+    """how much of the way from the image is left after the step back from a misclassified point"""
+    name: str = "fab"
+
+    def __post_init__(self) -> None:
+        for field in ("targets", "steps", "restarts"):
+            value = getattr(self, field)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ValueError(f"{field}: expected None or an integer >= 1, found {value!r}")
+        for field, good in (
+            ("alpha_max", 0 <= self.alpha_max <= 1),
+            ("eta", self.eta >= 1),
+            ("beta", 0 < self.beta <= 1),
+        ):
+            if not good:
+                raise ValueError(f"{field}: out of range, found {getattr(self, field)!r}")
+
+    @property
+    def about(self) -> str:
+        kind = "FAB" if self.targets is None else f"FAB-T, {self.targets} target(s)"
+        steps = "steps by the budget" if self.steps is None else f"{self.steps} steps"
+        restarts = "restarts by the budget" if self.restarts is None else f"{self.restarts} restart(s)"
+        constants = f"alpha_max {self.alpha_max:g}, eta {self.eta:g}, beta {self.beta:g}"
+        return f"pwcf's own {kind}, {steps}, {restarts}, {constants}"
+
+    def declines(self, problem: Problem, classes: int) -> str | None:
+        """Why there is no answer to such a problem, if there is none."""
+        metric = problem.metric
+        if isinstance(metric, Lp) and metric.projects:
+            return None
+        return f"{self.name} projects onto planes in l1, l2 and linf; the metric here is {metric.name}."
+
+    def __call__(self, task: Task) -> Tensor:
+        metric = task.problem.metric
+        reason = self.declines(task.problem, 0)
+        if reason is not None or not isinstance(metric, Lp):
+            raise ValueError(reason)
+        if task.images.shape[0] == 0 or task.budget <= LOOK:
+            return task.images
+        at_image = task.model.logits(task.images, task.samples)
+        others, targeted = at_image.shape[1] - 1, task.problem.targeted
+        # A wanted class has one boundary that counts, to the likeliest of the others wherever a row is.
+        one = targeted or self.targets is not None
+        targets = 1 if targeted or self.targets is None else min(self.targets, others)
+        plan = planned(task.budget, targets, 1 if one else others, self.steps, self.restarts)
+        if plan is None:
+            return task.images
+        fixed = not targeted and self.targets is not None
+        weights = Weights(self.alpha_max, self.eta, self.beta)
+        return Search(task, metric, plan, weights, at_image).run(fixed)

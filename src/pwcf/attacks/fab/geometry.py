@@ -1,0 +1,72 @@
+"""One step of FAB: from a hyperplane to the next point, all rows at once, everything flat (r, n)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pwcf.attacks.linearised.subproblem import least_linf_radius, nearest_l1, nearest_lp
+from pwcf.metrics import Lp
+
+
+class Plane(NamedTuple):
+    """The decision boundary as a linear model has it: g'z = h, the wanted classes at g'z < h."""
+
+    g: Tensor
+    """(r, n)"""
+    h: Tensor
+    """(r,)"""
+    usable: Tensor
+    """(r,) bool: everything is finite, and there is a slope"""
+
+
+class Box(NamedTuple):
+    """(r, n) each."""
+
+    lower: Tensor
+    upper: Tensor
+
+    def clip(self, x: Tensor) -> Tensor:
+        return torch.clamp(x, self.lower, self.upper)
+
+
+class Weights(NamedTuple):
+    """The paper's constants."""
+
+    alpha_max: float
+    eta: float
+    beta: float
+
+
+def onto_plane(metric: Lp, point: Tensor, plane: Plane, box: Box) -> Tensor:
+    """The nearest point of plane and box in the metric's sense; the corner nearest to the plane where they do not meet.
+
+    From the good side too: then the way is back towards the boundary.
+    """
+    side = torch.where((plane.g * point).sum(1) >= plane.h, 1.0, -1.0).to(point.dtype)
+    g, h = side.unsqueeze(1) * plane.g, side * plane.h
+    if metric.p == 1:
+        return nearest_l1(point, g, h, *box)
+    if math.isinf(metric.p):
+        t = least_linf_radius(point, g, h, *box)
+        return box.clip(torch.addcmul(point, t.unsqueeze(1), g.sign(), value=-1))
+    return nearest_lp(metric.p, point, g, h, *box)
+
+
+def biased_step(metric: Lp, x: Tensor, image: Tensor, plane: Plane, box: Box, weights: Weights) -> Tensor:
+    """Between the projections of x and of the image, the nearer to that of x the nearer x is to the plane.
+
+    Both are overshot by eta; alpha is the image's share (paper, "biased gradient step").
+    """
+    both = torch.cat([x, image])  # one call: it is made of many small operations
+    plane_twice, box_twice = Plane(*(torch.cat([a, a]) for a in plane)), Box(*(torch.cat([a, a]) for a in box))
+    moves = onto_plane(metric, both, plane_twice, box_twice) - both
+    from_x, from_image = moves.chunk(2)
+    tiny = torch.finfo(x.dtype).tiny
+    size_x, size_image = torch.linalg.vector_norm(moves, ord=metric.p, dim=1).chunk(2)
+    alpha = (size_x / (size_x + size_image).clamp(min=tiny)).clamp(max=weights.alpha_max).unsqueeze(1)
+    biased = (1 - alpha) * (x + weights.eta * from_x) + alpha * (image + weights.eta * from_image)
+    return box.clip(biased)

@@ -1,0 +1,88 @@
+"""Linear models of the boundary: of one class per row, or of the nearest among many."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pwcf.attacks.attack import Task
+from pwcf.attacks.fab.geometry import Plane
+from pwcf.attacks.targets import aims
+from pwcf.losses import margin, without
+from pwcf.metrics import Lp
+from pwcf.problems import is_defined
+from pwcf.problems.robustness import ROUNDING
+
+# The plane lies where rounding no longer decides, and as much again further: at a tie itself FAB would stand still.
+BEYOND = 2 * ROUNDING
+
+
+class Planes:
+    """Looks at points of a task's samples; ``rows`` (r,) are their places in it, x (r, ...) the points."""
+
+    def __init__(self, task: Task, metric: Lp) -> None:
+        self.task, self.metric = task, metric
+        free = task.upper > task.lower
+        self.free = None if bool(free.all()) else free
+
+    def of_class(self, rows: Tensor, x: Tensor, targets: Tensor) -> tuple[Tensor, Plane]:
+        """Logits (r, classes) and the boundary to the targets (r,): 1 forward and 1 backward pass.
+
+        A target ANY is the likeliest other class at x.
+        """
+        labels = self.task.labels[rows]
+        sign = 1 if self.task.problem.targeted else -1
+
+        def condition(logits: Tensor, some: slice) -> Tensor:
+            aimed = aims(logits.detach(), labels[some], targets[some])
+            return sign * margin(logits, labels[some], aimed)
+
+        logits, c, gradient = self.task.model.value_and_gradient(x, self.task.samples[rows], condition)
+        return logits, self._plane(rows, x, logits, c, gradient)
+
+    def of_nearest(self, rows: Tensor, x: Tensor, classes: int) -> tuple[Tensor, Plane]:
+        """The same to that of the likeliest other ``classes`` whose linear boundary is nearest: 1 + classes passes."""
+        size = self.task.model.batch
+        parts = [
+            self._nearest(rows[start : start + size], x[start : start + size], classes)
+            for start in range(0, x.shape[0], size)
+        ]
+        logits, g, h, usable = (torch.cat(part) for part in zip(*((a, *plane) for a, plane in parts), strict=True))
+        return logits, Plane(g, h, usable)
+
+    def _nearest(self, rows: Tensor, x: Tensor, classes: int) -> tuple[Tensor, Plane]:
+        """For as many rows as share a call."""
+        labels = self.task.labels[rows]
+        with torch.enable_grad():
+            leaf = x.detach().requires_grad_(True)
+            logits = self.task.model.differentiable(leaf, self.task.samples[rows])
+            likeliest = without(logits.detach(), labels).topk(classes, dim=1).indices
+            conditions = [-margin(logits, labels, likeliest[:, j]) for j in range(classes)]
+        g, h = torch.zeros_like(x.flatten(1)), torch.zeros_like(x.flatten(1)[:, 0])
+        least, usable = torch.full_like(h, torch.inf), torch.zeros_like(h, dtype=torch.bool)
+        for j, c in enumerate(conditions):
+            gradient = None
+            if c.requires_grad:
+                (gradient,) = torch.autograd.grad(c.sum(), leaf, retain_graph=j + 1 < classes, allow_unused=True)
+            values = c.detach().to(x.dtype)
+            gradient = torch.zeros_like(x) if gradient is None else gradient
+            plane = self._plane(rows, x, logits.detach(), values, gradient)
+            distance = values.abs() / torch.linalg.vector_norm(plane.g, ord=self.metric.dual, dim=1)
+            nearer = plane.usable & (distance < least)
+            g, h = torch.where(nearer.unsqueeze(1), plane.g, g), torch.where(nearer, plane.h, h)
+            least, usable = torch.where(nearer, distance, least), usable | nearer
+        return logits.detach(), Plane(g, h, usable)
+
+    def _plane(self, rows: Tensor, x: Tensor, logits: Tensor, c: Tensor, gradient: Tensor) -> Plane:
+        """Where c, linear about x, is so far below 0 that rounding does not decide. Fixed entries have no slope."""
+        if self.free is not None:
+            gradient = torch.where(self.free[rows], gradient, torch.zeros_like(gradient))
+        g = gradient.flatten(1)
+        largest = torch.where(torch.isfinite(logits), logits, 0).abs().amax(1)
+        level = BEYOND * torch.finfo(logits.dtype).eps * largest.to(c.dtype)
+        h = (g * x.flatten(1)).sum(1) - c - level
+        slope = g.abs().sum(1)
+        usable = is_defined(logits) & torch.isfinite(h) & torch.isfinite(slope) & (slope > 0)
+        if not bool(usable.all()):
+            g, h = torch.where(usable.unsqueeze(1), g, torch.zeros_like(g)), torch.where(usable, h, torch.zeros_like(h))
+        return Plane(g, h, usable)

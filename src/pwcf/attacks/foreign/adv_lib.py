@@ -1,0 +1,153 @@
+"""Minimum-norm attacks of adv-lib (BSD-3) as their authors set them: DDN, FMN, ALMA, PDGD, PDPGD, sigma-zero."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from pwcf.attacks.attack import Task
+from pwcf.attacks.foreign.answering import answered
+from pwcf.attacks.foreign.first_step import with_first_step_that_ends
+from pwcf.attacks.foreign.importing import adv_lib_module, available, version
+from pwcf.attacks.foreign.watched import Watched
+from pwcf.problems import Problem
+
+INSTALL = "adv-lib is not installed: pip install --no-deps adv-lib tqdm"
+ORDERS = {"l0": 0, "l1": 1, "l2": 2, "linf": math.inf}
+# A step is one forward and one backward pass, of each of them.
+STEP = 2
+# PDGD and PDPGD divide by the steps after the first one.
+LEAST_STEPS = 2
+# ALMA's alpha, its paper's pair: 0.9 for 1000 steps, 0.5 for 100; and how far its first step goes.
+ALMA_LONG, ALMA_MEMORY, ALMA_SHORT_MEMORY = 500, 0.9, 0.5
+ALMA_FIRST = {"l1": 0.5, "l2": 0.1}
+# FMN's first step size, larger for linf as its authors set it, in AttackBench too.
+FMN_STEP, FMN_STEP_LINF = 1.0, 10.0
+
+
+class _Call(NamedTuple):
+    """What all of them are called with, in adv-lib's words."""
+
+    attacks: Any
+    """the module"""
+    given: tuple[Watched, Tensor, Tensor]
+    """model, images, labels"""
+    norm: str
+    steps: int
+    targeted: bool
+
+
+@dataclass(frozen=True)
+class _Method:
+    norms: tuple[str, ...]
+    run: Callable[[_Call], Tensor]
+    settings: str
+    classes: int = 2
+    """the least number of classes its loss is defined for"""
+    classes_targeted: int | None = 2
+    """the same with a target; None where it takes no target"""
+
+
+def _ddn(c: _Call) -> Any:
+    # levels=None: rounding to 256 grey values, its default, could only make the radii larger.
+    return c.attacks.ddn(*c.given, targeted=c.targeted, steps=c.steps, levels=None)
+
+
+def _fmn(c: _Call) -> Any:
+    step_size = FMN_STEP_LINF if c.norm == "linf" else FMN_STEP
+    return c.attacks.fmn(*c.given, norm=ORDERS[c.norm], targeted=c.targeted, steps=c.steps, α_init=step_size)
+
+
+def _alma(c: _Call) -> Any:
+    memory = ALMA_MEMORY if c.steps >= ALMA_LONG else ALMA_SHORT_MEMORY
+    return with_first_step_that_ends(c.attacks.alma)(
+        *c.given,
+        targeted=c.targeted,
+        num_steps=c.steps,
+        distance=c.norm,
+        init_lr_distance=ALMA_FIRST[c.norm],
+        α=memory,
+    )
+
+
+def _pdgd(c: _Call) -> Any:
+    return c.attacks.pdgd(*c.given, targeted=c.targeted, num_steps=c.steps)
+
+
+def _pdpgd(c: _Call) -> Any:
+    return c.attacks.pdpgd(*c.given, norm=ORDERS[c.norm], targeted=c.targeted, num_steps=c.steps)
+
+
+def _sigma_zero(c: _Call) -> Any:
+    return c.attacks.sigma_zero(*c.given, num_steps=c.steps)
+
+
+_METHODS = {
+    "ddn": _Method(("l2",), _ddn, "gamma 0.05, no quantisation"),
+    "fmn": _Method(("l0", "l1", "l2", "linf"), _fmn, "alpha 1, for linf 10, gamma 0.05"),
+    "alma": _Method(("l1", "l2"), _alma, "penalty P2, first step 0.5 (l1) or 0.1 (l2), alpha 0.9", 3, 4),
+    "pdgd": _Method(("l2",), _pdgd, "defaults"),
+    "pdpgd": _Method(("l1", "l2", "linf"), _pdpgd, "defaults"),
+    "sigma-zero": _Method(("l0",), _sigma_zero, "defaults", classes_targeted=None),
+}
+NAMES = tuple(_METHODS)
+
+
+@dataclass(frozen=True)
+class AdvLib:
+    """One of adv-lib's attacks, by name. It minimises the distance; within an eps it counts what is near enough."""
+
+    name: str
+    steps: int | None = None
+    """None: as many as the budget pays for, two passes each. More than that are cut; 1000 are the published ones."""
+
+    def __post_init__(self) -> None:
+        if self.name not in _METHODS:
+            raise ValueError(f"name: expected one of {', '.join(NAMES)}, found {self.name!r}")
+        if self.steps is not None and (
+            isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < LEAST_STEPS
+        ):
+            raise ValueError(f"steps: expected an integer >= {LEAST_STEPS} or None, found {self.steps!r}")
+
+    @property
+    def about(self) -> str:
+        steps = "as many steps as there are passes for" if self.steps is None else f"{self.steps} steps"
+        return f"adv-lib {version()} {self.name}, {steps}, {_METHODS[self.name].settings}"
+
+    def declines(self, problem: Problem, classes: int) -> str | None:
+        """Why it cannot answer, in a sentence; None if it can."""
+        method = _METHODS[self.name]
+        if not available():
+            return INSTALL
+        if problem.metric.name not in method.norms:
+            return f"{self.name} is there for {', '.join(method.norms)}, not for {problem.metric.name}"
+        least = method.classes_targeted if problem.targeted else method.classes
+        if least is None:
+            return f"{self.name} takes no target"
+        if classes < least:
+            targeted = " with a target" if problem.targeted else ""
+            return f"the loss of {self.name}{targeted} needs {least} classes, the model has {classes}"
+        return None
+
+    def __call__(self, task: Task) -> Tensor:
+        if not available():
+            raise ImportError(INSTALL)
+        problem, method = task.problem, _METHODS[self.name]
+        # How many classes there are only the model knows; who calls it asks declines().
+        reason = self.declines(problem, max(method.classes, method.classes_targeted or 0))
+        if reason is not None:
+            raise ValueError(f"attack {self.name}: {reason}")
+        attacks = adv_lib_module("adv_lib.attacks")
+        affordable = max(LEAST_STEPS, task.budget // STEP)
+        steps = affordable if self.steps is None else min(self.steps, affordable)
+
+        def call(model: Watched, images: Tensor, labels: Tensor) -> Tensor:
+            # Some of their state is float32 whatever the images are; the model takes either.
+            given = (model, images.float(), labels)
+            return method.run(_Call(attacks, given, problem.metric.name, steps, problem.targeted))
+
+        return answered(call, task, self.name)

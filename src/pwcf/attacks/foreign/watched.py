@@ -1,0 +1,153 @@
+"""The model that an attack of somebody else's is given: counted, kept to the budget, and watched for answers."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from pwcf.attacks.attack import Task
+from pwcf.metrics import Lp, measured
+from pwcf.metrics.l0 import L0
+from pwcf.problems import is_defined, is_surely_wrong
+
+# Entries of a point at eps are rounded: the image plus a step, clipped. Each is off by this many units at most.
+ROUNDING = 4
+
+
+class BudgetSpent(BaseException):
+    """No pass is left, or nothing is left to ask. No Exception: foreign code must not mistake it for a failure."""
+
+
+class Watched(nn.Module):
+    """Inputs in [0, 1] to logits, for an attack that knows nothing of tasks.
+
+    Inputs are scaled to the bounds and clamped to the box. Entries that must not change are the image's whatever is
+    shown, so they have no gradient. Logits that are undefined are said to be of a sample that still stands, and
+    gradients that are undefined to be zero: one NaN would otherwise stay in an attack's state for ever.
+    """
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.task = task
+        n, (lower, upper) = task.images.shape[0], task.model.bounds
+        self.width = upper - lower
+        self.images = ((task.images - lower) / self.width).clamp(0, 1).contiguous()
+        """(n, ...) what the attack is given"""
+        self.best = task.images.clone()
+        """(n, ...) the nearest misclassified points seen, the images where there is none"""
+        self.distance = torch.full((n,), torch.inf, dtype=torch.float64, device=task.images.device)
+        self._everyone = torch.arange(n, device=task.images.device)
+        self._numbers = task.samples.cpu()
+        self._before = task.model.passes.total[self._numbers]
+        self._fixed = task.lower >= task.upper
+        # From here on nothing can be gained: any answer within eps, and one entry where entries are counted.
+        least = 1.0 if isinstance(task.problem.metric, L0) else 0.0
+        self._enough = least if task.eps is None else torch.finfo(torch.float64).max
+        self._slack = _rounding_of_distances(task)
+        # Attacks ask the first parameter for device and dtype. The user's own are none of their business.
+        self.placement = nn.Parameter(torch.zeros_like(task.images.flatten()[:1]), requires_grad=False)
+        self.eval()
+
+    @property
+    def found(self) -> Tensor:
+        """(n,) bool"""
+        return torch.isfinite(self.distance)
+
+    @property
+    def left(self) -> Tensor:
+        """(n,) passes, on the CPU"""
+        return self.task.budget - (self.task.model.passes.total[self._numbers] - self._before)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """(m, classes) of z (m, ...), in the dtype of z. n rows are the samples in their order."""
+        rows = self._everyone if z.shape[0] == len(self._everyone) else self._nearest(z)
+        traced = torch.is_grad_enabled() and z.requires_grad
+        # A forward pass whose backward pass is not affordable would be wasted.
+        self._afford(rows, 2 if traced else 1)
+        x = self.points(z, rows)
+        samples = self.task.samples[rows]
+        if not traced:
+            logits = self.task.model.logits(x, samples)
+        else:
+            x.register_hook(lambda g: torch.nan_to_num(g, nan=0.0, posinf=0.0, neginf=0.0))  # type: ignore[no-untyped-call]
+            batch = self.task.model.batch
+            parts = [slice(start, start + batch) for start in range(0, max(len(rows), 1), batch)]
+            logits = torch.cat([self.task.model.differentiable(x[some], samples[some]) for some in parts])
+        self._remember(x.detach(), logits.detach(), rows)
+        said = self._said(logits, rows).to(z.dtype)
+        if traced and not logits.requires_grad:  # a model without gradients: they are zero, and cost nothing
+            said = said + 0 * x.flatten(1).sum(1, keepdim=True).to(z.dtype)
+        elif traced:
+            # One forward pass may be followed by any number of backward passes, as many as classes in some attacks.
+            said.register_hook(lambda _: self._afford(rows, 1))  # type: ignore[no-untyped-call]
+        return said
+
+    def points(self, z: Tensor, rows: Tensor) -> Tensor:
+        """(m, ...) what z is for us: within bounds and box, the image where it says NaN."""
+        task = self.task
+        images, lower, upper, fixed = (self._of(t, rows) for t in (task.images, task.lower, task.upper, self._fixed))
+        z = z.reshape(images.shape)
+        if self.width == 1 and z.dtype == images.dtype and task.model.bounds[0] == 0:
+            x = z
+        else:  # as a difference: entries that were not changed come back exactly as they were
+            x = images + self.width * (z - self._of(self.images, rows).to(z.dtype)).to(images.dtype)
+        return torch.where(fixed | torch.isnan(x), images, torch.clamp(x, lower, upper))
+
+    def look(self, points: Tensor, rows: Tensor) -> None:
+        """One more forward pass for the points (m, ...) of some samples (m,), which must have it left."""
+        logits = self.task.model.logits(points, self.task.samples[rows])
+        self._remember(points, logits, rows)
+
+    def _of(self, tensor: Tensor, rows: Tensor) -> Tensor:
+        return tensor if rows is self._everyone else tensor[rows]
+
+    def _nearest(self, z: Tensor) -> Tensor:
+        """(m,) whose rows these are, by the nearest image. A mistake loses a point; it never makes one."""
+        shown = torch.nan_to_num(z.detach().to(self.images.dtype)).reshape(z.shape[0], -1)
+        return torch.cdist(shown, self.images.flatten(1)).argmin(1)
+
+    def _afford(self, rows: Tensor, cost: int) -> None:
+        """Stop everything if a sample has fewer passes left than its rows cost, or if none has anything to gain."""
+        asked = cost * torch.bincount(rows.cpu(), minlength=len(self._numbers))
+        if bool(((asked > 0) & (asked > self.left)).any()):
+            raise BudgetSpent("no pass is left")
+        if bool((self.distance <= self._enough).all()):
+            raise BudgetSpent("no sample has anything left to gain")
+
+    def _remember(self, x: Tensor, logits: Tensor, rows: Tensor) -> None:
+        task = self.task
+        hits = is_surely_wrong(logits, task.labels[rows], task.problem.targeted).nonzero().squeeze(1)
+        if hits.numel() == 0:
+            return
+        owner = rows[hits]
+        distance = measured(task.problem.metric, task.images[owner], x[hits])
+        eps = None if task.eps is None else task.eps.to(owner.device)[owner] + self._slack
+        # The nearest one of every owner: sorted by owner, and by distance within.
+        order = distance.argsort()
+        order = order[owner[order].argsort(stable=True)]
+        first = torch.ones_like(order, dtype=torch.bool)
+        first[1:] = owner[order][1:] != owner[order][:-1]
+        better = task.problem.allows(distance, eps) & (distance < self.distance[owner])
+        taken = order[first & better[order]]
+        self.best[owner[taken]] = x[hits[taken]]
+        self.distance[owner[taken]] = distance[taken]
+
+    def _said(self, logits: Tensor, rows: Tensor) -> Tensor:
+        """Logits without NaN and inf. Those of a class that is ruled out (-inf) are very low."""
+        said = torch.where(logits == -torch.inf, torch.finfo(logits.dtype).min / 4, logits)
+        undefined = ~is_defined(logits.detach()).unsqueeze(1)
+        stands = torch.zeros_like(logits).scatter(
+            1, self.task.labels[rows].unsqueeze(1), -1.0 if self.task.problem.targeted else 1.0
+        )
+        return torch.where(undefined, stands, said)
+
+
+def _rounding_of_distances(task: Task) -> float:
+    """How much farther than eps a point at eps may seem. The caller draws it in."""
+    metric = task.problem.metric
+    if not isinstance(metric, Lp):
+        return 0.0
+    unit = torch.finfo(task.images.dtype).eps * max(map(abs, task.model.bounds))
+    return ROUNDING * unit * math.pow(task.images[:1].numel(), 1 / metric.p)

@@ -1,0 +1,151 @@
+"""Attacks and whole portfolios by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from pwcf.attacks.apgd import Apgd
+from pwcf.attacks.attack import Attack
+from pwcf.attacks.fab import Fab
+from pwcf.attacks.folded import Folded
+from pwcf.attacks.foreign import AdvLib, Function
+from pwcf.attacks.foreign.adv_lib import NAMES as ADV_LIB
+from pwcf.attacks.pwcf import Pwcf
+from pwcf.attacks.square import Square
+from pwcf.problems import MaxLoss, Problem
+
+AttackLike = str | Attack | Callable[[Any, Tensor, Tensor], Tensor]
+"""A name, an attack, or any function (model, images, labels) -> x_adv."""
+
+# AutoAttack's: the likeliest other classes, if there are so many.
+TARGETS = 9
+ATTACKS: dict[str, Callable[[], Attack]] = {
+    "pwcf": Pwcf,
+    "pwcf-folded": Folded,
+    "pwcf-folded-ce": partial(Folded, loss="ce", name="pwcf-folded-ce"),
+    "pwcf-folded-margin": partial(Folded, loss="margin", name="pwcf-folded-margin"),
+    "apgd": Apgd,
+    "apgd-ce": partial(Apgd, loss="ce", name="apgd-ce"),
+    "apgd-margin": partial(Apgd, loss="margin", name="apgd-margin"),
+    "apgd-dlr": partial(Apgd, loss="dlr", name="apgd-dlr"),
+    "apgd-t": partial(Apgd, loss="dlr", targets=TARGETS, name="apgd-t"),
+    "fab": Fab,
+    "fab-t": partial(Fab, targets=TARGETS, name="fab-t"),
+    "square": Square,
+    **{name: partial(AdvLib, name) for name in ADV_LIB},
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Attacks for each of the two questions, and how many passes per sample each of them is to have."""
+
+    max_loss: tuple[Attack, ...]
+    min_radius: tuple[Attack, ...]
+    budget: int
+
+    def attacks(self, problem: Problem) -> tuple[Attack, ...]:
+        return self.max_loss if isinstance(problem, MaxLoss) else self.min_radius
+
+
+def _of(*names: str) -> tuple[Attack, ...]:
+    return tuple(ATTACKS[name]() for name in names)
+
+
+# AutoAttack's four as published. Square's 5000 queries are the longest of them, hence the budget.
+_AUTOATTACK: tuple[Attack, ...] = (
+    Apgd(loss="ce", steps=100, restarts=1, name="apgd-ce"),
+    Apgd(loss="dlr", targets=TARGETS, steps=100, restarts=1, name="apgd-t"),
+    Fab(targets=TARGETS, steps=100, restarts=1, name="fab-t"),
+    Square(queries=5000),
+)
+PRESETS: dict[str, Preset] = {
+    "fast": Preset(_of("pwcf"), _of("pwcf"), 500),
+    # Ours, a gradient method of another kind, and one that needs no gradients.
+    "standard": Preset(_of("pwcf", "apgd-t", "square"), _of("pwcf", "fab-t", "square"), 2000),
+    # "A&P", and the two of its table of radii.
+    "paper": Preset(
+        _of("apgd-ce", "apgd-margin", "pwcf-folded-ce", "pwcf-folded-margin"), _of("fab", "pwcf-folded"), 2000
+    ),
+    "autoattack": Preset(_AUTOATTACK, _AUTOATTACK, 5100),
+    "thorough": Preset(
+        _of("pwcf", "apgd-ce", "apgd-t", "fab-t", "pwcf-folded", "pdpgd", "fmn", "square"),
+        _of("pwcf", "fab-t", "fab", "apgd-t", "pwcf-folded", "pdpgd", "fmn", "alma", "ddn", "pdgd", "square"),
+        4000,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The attacks of an evaluation."""
+
+    attacks: list[Attack]
+    budget: int
+    """what they have in all unless the user says otherwise"""
+    left_out: list[str]
+    """sentences: attacks of a preset that cannot answer this question"""
+
+
+def choose(attacks: AttackLike | Sequence[AttackLike], problem: Problem, classes: int, budget: int) -> Chosen:
+    """Attacks from names, presets, attacks and functions. ``budget``: what one attack has by default.
+
+    Of a preset those that can answer are taken; an attack that was named and cannot is an error.
+    """
+    several = attacks if isinstance(attacks, Iterable) and not isinstance(attacks, str) else [attacks]
+    chosen, left_out, total = [], [], 0
+    for one in several:
+        preset = PRESETS.get(one) if isinstance(one, str) else None
+        members = (as_attack(one),) if preset is None else preset.attacks(problem)
+        for attack in members:
+            why_not = _declines(attack, problem, classes)
+            if why_not is None:
+                chosen.append(attack)
+                total += budget if preset is None else preset.budget
+            elif preset is None:
+                raise ValueError(f"attacks: {attack.name} cannot answer {problem}: {why_not}")
+            else:
+                left_out.append(f"{attack.name} was left out of {one!r}: {why_not}")
+    if not chosen:
+        raise ValueError("attacks: expected at least one, found none" + "".join(f"; {why}" for why in left_out))
+    names = [attack.name for attack in chosen]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"attacks: expected names that differ, found {', '.join(twice)} more than once; give name=")
+    return Chosen(chosen, total, left_out)
+
+
+def as_attack(attack: AttackLike) -> Attack:
+    """An attack from its name or a function, or as it is."""
+    if isinstance(attack, str):
+        if attack not in ATTACKS:
+            raise ValueError(
+                f"attacks: expected names out of {', '.join(ATTACKS)}, or of presets, {', '.join(PRESETS)}, "
+                f"found {attack!r}"
+            )
+        return ATTACKS[attack]()
+    if callable(attack) and not isinstance(attack, type):
+        return attack if isinstance(attack, Attack) else Function(attack)
+    raise TypeError(f"attacks: expected names, attacks or functions, found {_kind(attack)}")
+
+
+def about(attack: Attack) -> str:
+    """Which implementation it is, as far as it says."""
+    return str(getattr(attack, "about", "")) or type(attack).__name__
+
+
+def is_black_box(attack: Attack) -> bool:
+    return bool(getattr(attack, "black_box", False))
+
+
+def _declines(attack: Attack, problem: Problem, classes: int) -> str | None:
+    declines: Callable[[Problem, int], str | None] | None = getattr(attack, "declines", None)
+    return None if declines is None else declines(problem, classes)
+
+
+def _kind(thing: object) -> str:
+    return f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__

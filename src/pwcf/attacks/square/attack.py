@@ -1,0 +1,61 @@
+"""``Square``: misclassified points by random search, without gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pwcf.attacks.attack import Task
+from pwcf.attacks.radius_search import search_radius
+from pwcf.attacks.square.search import MOVES, Search
+from pwcf.metrics import Lp, within
+from pwcf.problems import Problem
+
+
+@dataclass(frozen=True)
+class Square:
+    """Windows at random places, kept where the margin falls; fewer entries in each as the queries go by."""
+
+    queries: int | None = None
+    """forward passes per sample in a ball, 5000 in AutoAttack; None: all that the budget has"""
+    p: float = 0.8
+    """share of the entries that the first windows have"""
+    name: str = "square"
+    black_box: bool = True
+
+    def __post_init__(self) -> None:
+        if self.queries is not None and (
+            isinstance(self.queries, bool) or not isinstance(self.queries, int) or self.queries < 1
+        ):
+            raise ValueError(f"queries: expected an integer >= 1 or None, found {self.queries!r}")
+        if not isinstance(self.p, (int, float)) or not 0 < self.p <= 1:
+            raise ValueError(f"p: expected a share, 0 < p <= 1, found {self.p!r}")
+
+    @property
+    def about(self) -> str:
+        queries = "as many queries as the budget has" if self.queries is None else f"{self.queries} queries"
+        return f"pwcf's own Square, margin loss, p = {self.p:g} with the schedule rescaled, one run of {queries}"
+
+    def declines(self, problem: Problem, classes: int) -> str | None:
+        """Why it cannot answer, or None."""
+        metric = problem.metric
+        if isinstance(metric, Lp) and metric.p in MOVES:
+            return None
+        return f"square has windows for l1, l2 and linf, not for {metric.name}"
+
+    def __call__(self, task: Task) -> Tensor:
+        return search_radius(self._within, task) if task.eps is None else self._within(task)
+
+    def _within(self, task: Task) -> Tensor:
+        """Max-loss: the points, within eps and the box."""
+        metric, eps = task.problem.metric, task.eps
+        if eps is None or not isinstance(metric, Lp) or metric.p not in MOVES:
+            raise ValueError(self.declines(task.problem, 0) or "square needs an eps")
+        points = task.images.clone()
+        able = (eps.to(points.device) > 0) & (task.upper > task.lower).flatten(1).any(1)
+        rows = able.nonzero().squeeze(1)
+        if len(rows):
+            queries = task.budget if self.queries is None else min(self.queries, task.budget)
+            points[rows] = Search(task.select(rows), metric.p).run(queries, self.p)
+        return within(metric, task.images, points, eps, (task.lower, task.upper))

@@ -1,0 +1,82 @@
+"""Random search: windows are tried on all rows at once and stay where the loss has grown."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from pwcf.attacks.attack import Task
+from pwcf.attacks.seeds import seeds_of
+from pwcf.attacks.square.ball import Ball
+from pwcf.attacks.square.draws import Draws
+from pwcf.attacks.square.moves import Moves
+from pwcf.attacks.square.schedule import stages
+from pwcf.attacks.square.sparse import Sparse
+from pwcf.attacks.square.spread import Spread
+from pwcf.attacks.square.squares import Squares
+from pwcf.losses import margin
+from pwcf.problems import is_defined, is_surely_wrong
+
+MOVES: dict[float, type[Squares | Spread | Sparse]] = {1.0: Sparse, 2.0: Spread, math.inf: Squares}
+# Queries whose random numbers are drawn together: many enough that drawing costs nothing beside the model, few enough
+# that little is drawn in vain for rows that leave.
+TOGETHER = 50
+
+
+class Search:
+    """Max-loss for a task whose rows all have room to change, eps > 0 and an l_p metric of ``MOVES``."""
+
+    def __init__(self, task: Task, p: float) -> None:
+        assert task.eps is not None
+        self.task, self.answers = task, task.images.clone()
+        self.rows = torch.arange(len(task.images), device=task.images.device)  # those still right
+        self.loss = torch.full((len(self.rows),), -torch.inf, dtype=torch.float64, device=self.rows.device)
+        ball = Ball.of(p, task.images, task.lower, task.upper, task.eps)
+        self.moves: Moves = MOVES[p](ball, Draws(seeds_of(task.images, task.seed), task.images.device))
+
+    def run(self, queries: int, share: float) -> Tensor:
+        """(n, ...) misclassified points, the images where none was seen.
+
+        The start is the first query; ``share`` of the entries are in the first windows.
+        """
+        self._judge(start=True)
+        for fraction, steps in stages(queries - 1, share):
+            sides = self.moves.grid.sides(fraction, self.moves.least)
+            for done in range(0, steps, TOGETHER):
+                some = min(TOGETHER, steps - done)
+                if len(self.rows):
+                    self.moves.draw(sides, some)
+                for query in range(some):
+                    if not len(self.rows):
+                        return self.answers
+                    self.moves.propose(query)
+                    self._judge()
+        # What is left is misclassified by no more than rounding, if at all; the caller's look decides.
+        self._leave(self.loss > 0)
+        return self.answers
+
+    def _judge(self, start: bool = False) -> None:
+        """Ask the model about what is tried; keep what is better, let rows go that are broken."""
+        task, points = self.task, self.moves.points
+        x = points.view(-1, *task.images.shape[1:])
+        labels = task.labels[self.rows]
+        logits = task.model.logits(x, task.samples[self.rows])
+        loss = margin(logits, labels).double()
+        loss = -loss if task.problem.targeted else loss
+        loss = torch.where(is_defined(logits) & ~torch.isnan(loss), loss, -torch.inf)
+        broken = is_surely_wrong(logits, labels, task.problem.targeted)
+        if not start:
+            # A broken row keeps what broke it, also where a tie before had the same loss.
+            self.moves.settle((loss > self.loss) | broken)
+        self.loss = torch.maximum(self.loss, loss)
+        if bool(broken.any()):
+            self._leave(broken)
+
+    def _leave(self, which: Tensor) -> None:
+        leaving = self.rows[which]
+        self.answers[leaving] = self.moves.points[which].view(-1, *self.answers.shape[1:])
+        stay = (~which).nonzero().squeeze(1)
+        self.rows, self.loss = self.rows[stay], self.loss[stay]
+        self.moves.keep(stay)

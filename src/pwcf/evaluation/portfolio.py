@@ -1,0 +1,246 @@
+"""The work of one evaluation: every attack on what is still open, every point verified, the best ones kept."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from pwcf.attacks import Attack, Findings, Task, about, is_black_box
+from pwcf.evaluation.run import Contribution, Run
+from pwcf.losses import margin
+from pwcf.metrics import within
+from pwcf.models import Counted
+from pwcf.problems import MaxLoss, Problem, is_defined, is_surely_wrong, is_wrong
+from pwcf.solvers import Advance, Status
+from pwcf.verify import (
+    HALVINGS,
+    OUTWARDS_PASSES,
+    AnswerEvidence,
+    evidence_passes,
+    gather_evidence,
+    grid_passes,
+    onto_grid,
+    outwards,
+    recheck,
+    to_boundary,
+)
+
+# Passes that the look at the model and its inputs may take from a sample. Only the first ones are looked at, but what
+# is left for the attack must not depend on a sample's place.
+CHECKS = 6
+# Linear models the evidence is taken from; one where passes are dear.
+MODELS, MODELS_SMALL, SMALL_BUDGET = 4, 1, 500
+# Samples that are worked on together: few enough for progress to be seen, many enough to fill a batch of rows; more in
+# max-loss, where most leave early.
+GROUP, GROUP_MAX_LOSS, GROUP_ENTRIES = 64, 256, 1_000_000
+# An attack needs this many passes to do anything.
+LEAST_SHARE = 25
+
+
+@dataclass
+class Portfolio:
+    """One question about all samples, put to all attacks, sample group by sample group."""
+
+    model: Counted
+    problem: Problem
+    images: Tensor
+    labels: Tensor
+    box: tuple[Tensor, Tensor]
+    attacks: list[Attack]
+    budget: int
+    seed: int
+    eight_bit: bool
+    tol: float
+    failures: list[str] = field(default_factory=list)
+    """sentences about attacks that raised while others went on"""
+
+    def __post_init__(self) -> None:
+        n = self.images.shape[0]
+        self.radius = torch.full((n,), torch.inf, dtype=torch.float64)
+        self.adversarial = torch.zeros(n, dtype=torch.bool)
+        self.x_adv = self.images.detach().clone()
+        self.status = [Status.NOT_FOUND] * n
+        self.attack = [""] * n
+        self.stationarity, self.violation, self.shrink, self.excess = (
+            torch.full((n,), torch.nan, dtype=torch.float64) for _ in range(4)
+        )
+        self.contributions = {
+            attack.name: Contribution.none(attack.name, about(attack), is_black_box(attack), n)
+            for attack in self.attacks
+        }
+        self.findings = {attack.name: Findings.none(n) for attack in self.attacks}
+        self.models = MODELS if self.budget >= SMALL_BUDGET * len(self.attacks) else MODELS_SMALL
+        self.eps = self.problem.radii(n) if isinstance(self.problem, MaxLoss) else None
+        if self.eps is not None and self.eight_bit:
+            # Values k / 255 are rounded to the dtype: two of them are a level apart up to this.
+            self.eps = self.eps + 2 * torch.finfo(self.images.dtype).eps * max(map(abs, self.model.bounds))
+        self.share = self._share()
+
+    def _share(self) -> int:
+        """Passes for each attack."""
+        # Before and after the bisection points are looked at and, if need be, moved out; then they are rechecked.
+        # Max-loss does without, but unless passes are dear its search is to be that of min-radius.
+        count = len(self.attacks)
+        checks = HALVINGS + 2 * OUTWARDS_PASSES if self.eps is None or self.budget >= SMALL_BUDGET * count else 0
+        checks += grid_passes(self.eps is not None) if self.eight_bit else 0
+        left = self.budget - CHECKS - evidence_passes(self.models) - count * (checks + 1)
+        share = left // count
+        if share < LEAST_SHARE:
+            least = self.budget + (LEAST_SHARE - share) * count
+            raise ValueError(f"budget: expected at least {least} for these attacks and options, found {self.budget}")
+        return share
+
+    def run(self, advance: Advance | None) -> None:
+        """All samples; a progress bar hears of every group."""
+        n, entries = self.images.shape[0], max(self.images[0].numel(), 1) if len(self.images) else 1
+        group = max(1, min(GROUP if self.eps is None else GROUP_MAX_LOSS, GROUP_ENTRIES // entries))
+        for start in range(0, n, group):
+            samples = torch.arange(start, min(start + group, n))
+            todo = self._clean(samples)
+            if len(todo):
+                self._attack(todo)
+            if advance is not None:
+                passes = self.model.passes.total[samples].double().mean().item()
+                advance(len(samples), found=int(self.adversarial.sum()), passes=f"{passes:.0f}")
+
+    def _clean(self, samples: Tensor) -> Tensor:
+        """Settle what is wrong as it is; the samples that are left."""
+        here = samples.to(self.images.device)
+        images, labels = self.images[here], self.labels[here]
+        logits = self.model.logits(images, samples)
+        finite = is_defined(logits).cpu()
+        # As anyone would count accuracy: where logits tie, the first class is the model's.
+        wrong = ((logits.argmax(1) == labels) == self.problem.targeted).cpu() & finite
+        margins = self._shortfall(logits, labels)
+        for i, sample in enumerate(samples.tolist()):
+            self.violation[sample] = margins[i]
+            if not finite[i]:
+                self.status[sample] = Status.NONFINITE
+            elif wrong[i]:
+                self.status[sample], self.radius[sample] = Status.ALREADY_MISCLASSIFIED, 0.0
+                self.adversarial[sample], self.attack[sample] = True, "clean"
+                for evidence in (self.stationarity, self.shrink, self.violation, self.excess):
+                    evidence[sample] = 0.0
+        return samples[finite & ~wrong]
+
+    def _attack(self, samples: Tensor) -> None:
+        """All attacks in turn; in max-loss each gets what those before it have not broken."""
+        for attack in self.attacks:
+            open_samples = samples if self.eps is None else samples[~self.adversarial[samples]]
+            if len(open_samples):
+                self._ask(attack, open_samples)
+        self._conclude(samples[self.adversarial[samples]])
+
+    def _ask(self, attack: Attack, samples: Tensor) -> None:
+        """One attack's answers; those that are nearer than what is known take its place."""
+        began, before = time.perf_counter(), self.model.passes.total[samples]
+        task = self._task(attack, samples)
+        images, labels, box = self._of(samples)
+        eps = None if self.eps is None else self.eps[samples].to(images.device)
+        try:
+            points = _points_of(attack, task)
+        except Exception as error:
+            if len(self.attacks) == 1:
+                raise
+            sentence = f"The attack {attack.name} failed, the others went on. {type(error).__name__}: {error}"
+            self.failures += [sentence] if sentence not in self.failures else []
+            return
+        answer = self._repaired(points, images, labels, samples, box)
+        checked = recheck(self.model, self.problem, images, labels, answer, samples, eps)
+        distance = torch.where(checked.adversarial, checked.distance, torch.inf).cpu()
+        self._note(attack, samples, task, distance, before, time.perf_counter() - began)
+        better = distance < self.radius[samples]
+        nearer = samples[better]
+        self.radius[nearer], self.adversarial[nearer] = distance[better], True
+        self.x_adv[nearer.to(self.x_adv.device)] = answer[better.to(answer.device)]
+        for sample in nearer.tolist():
+            self.attack[sample] = attack.name
+
+    def _of(self, samples: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
+        here = samples.to(self.images.device)
+        return self.images[here], self.labels[here], (self.box[0][here], self.box[1][here])
+
+    def _task(self, attack: Attack, samples: Tensor) -> Task:
+        """Copies of everything: an attack may write into what it is given."""
+        images, labels, (lower, upper) = self._of(samples)
+        here = samples.to(images.device)
+        eps = None if self.eps is None else self.eps[samples].to(images.device)
+        known = self.x_adv[here] if attack is not self.attacks[0] and self.eps is None else None
+        return Task(
+            self.model, self.problem, images, labels, here, lower, upper, eps, self.share, self.seed, known,
+            Findings.none(len(samples)),
+        )  # fmt: skip
+
+    def _note(
+        self, attack: Attack, samples: Tensor, task: Task, distance: Tensor, before: Tensor, seconds: float
+    ) -> None:
+        """What this attack did by itself."""
+        contribution, findings = self.contributions[attack.name], self.findings[attack.name]
+        contribution.radius[samples] = distance
+        contribution.passes[samples] += self.model.passes.total[samples] - before
+        self.contributions[attack.name] = contribution.longer_by(seconds)
+        assert task.findings is not None
+        findings.still_helping[samples] = task.findings.still_helping
+        findings.unbracketed[samples] = task.findings.unbracketed
+
+    def _repaired(
+        self, points: Tensor, images: Tensor, labels: Tensor, samples: Tensor, box: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        """An attack's points made as good as a few forward passes can: inside the box, at the boundary, on the grid."""
+        points = torch.clamp(points.detach().to(images.dtype), *box)
+        eps = None if self.eps is None else self.eps[samples].to(images.device)
+
+        def wrong(x: Tensor) -> Tensor:
+            return is_surely_wrong(self.model.logits(x, samples), labels, self.problem.targeted)
+
+        def wrong_alone(x: Tensor) -> Tensor:
+            return is_wrong(self.model.logits(x, samples, alone=True), labels, self.problem.targeted)
+
+        if eps is not None:
+            points = within(self.problem.metric, images, points, eps, box)
+        else:
+            points, hit = outwards(wrong, images, points, box)
+            points = to_boundary(wrong, images, points, hit)
+            points, _ = outwards(wrong_alone, images, points, box)
+        if self.eight_bit:
+            points = onto_grid(wrong_alone, self.problem.metric, images, points, eps, self.model.bounds)
+        return points
+
+    def _conclude(self, samples: Tensor) -> None:
+        """Evidence and status of what was found."""
+        images, labels, box = self._of(samples)
+        points, radius = self.x_adv[samples.to(self.x_adv.device)], self.radius[samples]
+        evidence = gather_evidence(self.model, self.problem, images, labels, points, radius, box, samples, self.models)
+        self.stationarity[samples], self.shrink[samples] = evidence.stationarity, evidence.shrink
+        self.violation[samples], self.excess[samples] = evidence.violation, evidence.excess
+        for i, sample in enumerate(samples.tolist()):
+            if isinstance(self.problem, MaxLoss):
+                self.status[sample] = Status.FOUND
+            else:
+                sure = float(evidence.excess[i]) <= self.tol
+                self.status[sample] = Status.CONVERGED if sure else Status.BUDGET
+
+    def _shortfall(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """(n,) by how much the logits are short of what is wanted."""
+        loss = margin(logits, labels)
+        return (loss if self.problem.targeted else -loss).clamp(min=0).double().cpu()
+
+    def result(self, seconds: float, remarks: list[str]) -> Run:
+        evidence = AnswerEvidence(self.stationarity, self.violation, self.shrink, self.excess)
+        return Run(
+            self.problem, self.radius, self.adversarial, self.x_adv, self.status, evidence, self.model.passes,
+            self.attack, seconds, remarks, list(self.contributions.values()),
+        )  # fmt: skip
+
+
+def _points_of(attack: Attack, task: Task) -> Tensor:
+    """The attack's points, if they are points."""
+    shape = task.images.shape
+    points = attack(task)
+    if not isinstance(points, Tensor) or points.shape != shape:
+        found = tuple(points.shape) if isinstance(points, Tensor) else type(points).__name__
+        raise ValueError(f"attack {attack.name}: expected points of shape {tuple(shape)}, found {found}")
+    return points

@@ -1,0 +1,23 @@
+"""How many entries differ: a count, without slope anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pwcf.metrics.metric import Metric
+
+
+@dataclass(frozen=True)
+class L0(Metric):
+    """The number of entries of the candidate that are not the reference's, per row. A channel is an entry too."""
+
+    differentiable = False
+
+    @property
+    def name(self) -> str:
+        return "l0"
+
+    def __call__(self, reference: Tensor, candidate: Tensor) -> Tensor:
+        return (candidate != reference).flatten(1).sum(1).to(candidate.dtype)

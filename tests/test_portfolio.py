@@ -1,0 +1,239 @@
+"""Several attacks on one question: attribution, what later ones get, presets, and what is said of the answers."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from pwcf import MaxLoss, MinRadius, Run, evaluate
+from pwcf.attacks import ATTACKS, PRESETS, Attack, Task, as_attack, choose
+from pwcf.evaluation.diagnosis import diagnose
+from pwcf.evaluation.run import Contribution
+
+ROWS, N = 8, 6
+
+
+def model(x: Tensor) -> Tensor:
+    """Class 1 where the first entry exceeds .6, class 2 where the second does."""
+    return torch.stack([torch.full_like(x[:, 0], 0.6), x[:, 0], x[:, 1]], 1)
+
+
+def samples() -> tuple[Tensor, Tensor]:
+    x = torch.full((ROWS, N), 0.5, dtype=torch.float64)
+    return x, torch.zeros(ROWS, dtype=torch.int64)
+
+
+@dataclass(frozen=True)
+class Move:
+    """Moves one entry by as much as the sample's turn says."""
+
+    name: str
+    entry: int
+    moves: tuple[float, ...]
+    black_box: bool = False
+
+    def __call__(self, task: Task) -> Tensor:
+        points = task.images.clone()
+        for i, sample in enumerate(task.samples.tolist()):
+            points[i, self.entry] += self.moves[sample % len(self.moves)]
+        return points
+
+
+def quiet(attacks: object, problem: MinRadius | MaxLoss, **more: object) -> tuple[Run, list[str]]:
+    """The run, and the warnings it gave."""
+    x, labels = samples()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run = evaluate(model, x, labels, problem, attacks=attacks, **more)  # type: ignore[arg-type]
+    assert [str(each.message) for each in caught] == run.warnings
+    return run, run.warnings
+
+
+def test_the_nearest_point_counts_and_is_attributed() -> None:
+    # Both go to the boundary at .1; the second also moves another entry by half of that.
+    def sideways(task_model: object, images: Tensor, labels: Tensor) -> Tensor:
+        points = images.clone()
+        points[:, 0] += 0.1001
+        points[::2, 3] += 0.05
+        return points
+
+    run, _ = quiet([sideways, Move("straight", 1, (0.1001, 0.0))], MinRadius("l2"))
+    assert run.attack == ["straight", "sideways"] * (ROWS // 2)
+    by_name = {each.name: each for each in run.contributions}
+    assert list(by_name) == ["sideways", "straight"]
+    assert torch.equal(run.radius, torch.minimum(by_name["sideways"].radius, by_name["straight"].radius))
+    assert by_name["straight"].radius[1::2].isinf().all()
+    assert by_name["straight"].found.tolist() == [True, False] * (ROWS // 2)
+    assert "sideways" in run.summary()
+    assert "straight" in run.summary()
+
+
+def test_max_loss_gives_later_attacks_only_what_is_unbroken() -> None:
+    asked: list[list[int]] = []
+
+    class Listening:
+        name = "listening"
+
+        def __call__(self, task: Task) -> Tensor:
+            asked.append(task.samples.tolist())
+            return task.images
+
+    run, _ = quiet([Move("half", 0, (0.15, 0.0)), Listening()], MaxLoss("linf", 0.2))
+    assert asked == [[1, 3, 5, 7]]
+    assert run.robust_accuracy == 0.5
+    assert run.contributions[1].asked.tolist() == [False, True] * (ROWS // 2)
+    assert run.contributions[1].passes[::2].sum() == 0
+
+
+def test_min_radius_tells_later_attacks_what_is_known() -> None:
+    told = []
+
+    class Listening:
+        name = "listening"
+
+        def __call__(self, task: Task) -> Tensor:
+            assert task.known is not None
+            told.append((task.known - task.images).abs().amax(1))
+            return task.images
+
+    quiet([Move("half", 0, (0.15, 0.0)), Listening()], MinRadius("linf"))
+    assert (told[0][::2] - 0.1).abs().max() < 1e-3
+    assert (told[0][1::2] == 0).all()
+
+
+def test_pwcf_goes_on_from_what_is_known() -> None:
+    """A region it does not see by itself: a strip where the slope leads away from it."""
+
+    def strip(x: Tensor) -> Tensor:
+        inside = (x[:, 0] > 0.58) & (x[:, 0] < 0.5801)
+        return torch.stack([torch.zeros_like(x[:, 0]), torch.where(inside, 0.1, -x[:, 0])], 1)
+
+    x, labels = samples()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = evaluate(strip, x, labels, MinRadius("l2"), attacks=[Move("half", 0, (0.08005,)), "pwcf"], budget=1000)
+    assert (run.contributions[1].radius <= 0.0801).all()
+
+
+def test_budgets_hold_for_all_together() -> None:
+    run, _ = quiet(["pwcf", Move("half", 0, (0.15, 0.0))], MinRadius("l2"), budget=400)
+    assert (run.passes.total <= 400).all()
+    assert (sum(each.passes for each in run.contributions) <= run.passes.total).all()
+    run, _ = quiet(["pwcf", Move("half", 0, (0.15, 0.0))], MinRadius("l2"))
+    assert run.passes.total.max() > 2000 - 200  # each has as much as one alone
+
+
+def test_an_attack_that_fails_does_not_lose_the_answers_of_others() -> None:
+    class Broken:
+        name = "broken"
+
+        def __call__(self, task: Task) -> Tensor:
+            raise ZeroDivisionError("no good")
+
+    run, said = quiet([Broken(), Move("half", 0, (0.15,))], MinRadius("l2"))
+    assert run.adversarial.all()
+    assert said == ["The attack broken failed, the others went on. ZeroDivisionError: no good"]
+    with pytest.raises(ZeroDivisionError, match="no good"):
+        quiet(Broken(), MinRadius("l2"))
+
+
+# ---- names and presets ----------------------------------------------------------------------------------------------
+
+
+def test_every_name_makes_an_attack_of_that_name() -> None:
+    for name in ATTACKS:
+        attack = as_attack(name)
+        assert isinstance(attack, Attack)
+        assert attack.name == name
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("problem", [MinRadius("l2"), MaxLoss("linf", 0.1), MinRadius("l1.5")])
+def test_presets_answer_and_say_what_they_leave_out(preset: str, problem: MinRadius | MaxLoss) -> None:
+    members = PRESETS[preset].attacks(problem)
+    if preset == "autoattack" and problem.metric.name == "l1.5":
+        with pytest.raises(ValueError, match=r"found none; apgd-ce was left out of 'autoattack': .* l1\.5"):
+            choose(preset, problem, 3, 2000)
+        return
+    chosen = choose(preset, problem, 3, 2000)
+    assert len(chosen.attacks) + len(chosen.left_out) == len(members)
+    assert chosen.budget == len(chosen.attacks) * PRESETS[preset].budget
+    for sentence in chosen.left_out:
+        assert "was left out of" in sentence
+
+
+@pytest.mark.parametrize("preset", ["fast", "standard", "paper"])
+@pytest.mark.parametrize("problem", [MinRadius("l2"), MaxLoss("l2", 0.11)])
+def test_presets_find_what_there_is(preset: str, problem: MinRadius | MaxLoss) -> None:
+    run, _ = quiet(preset, problem, budget=1200)
+    assert run.adversarial.all()
+    assert (run.radius <= 0.11).all()
+    assert (run.passes.total <= 1200).all()
+
+
+def test_a_named_attack_that_cannot_answer_says_why() -> None:
+    with pytest.raises(ValueError, match=r"attacks: apgd cannot answer min-radius, l1\.5: "):
+        quiet(["apgd"], MinRadius("l1.5"))
+
+
+def test_names_must_differ() -> None:
+    with pytest.raises(ValueError, match="attacks: expected names that differ, found pwcf more than once"):
+        quiet(["pwcf", "fast"], MinRadius("l2"))
+
+
+# ---- diagnosis ------------------------------------------------------------------------------------------------------
+
+
+def contribution(name: str, radius: list[float], black_box: bool = False) -> Contribution:
+    values = torch.tensor(radius, dtype=torch.float64)
+    return Contribution(name, "", black_box, values, torch.zeros(len(radius), dtype=torch.int64), 0.0)
+
+
+INF, NAN = float("inf"), float("nan")
+
+
+def test_a_black_box_that_is_better_is_told() -> None:
+    white = contribution("white", [0.3, 0.3, INF, NAN])
+    for radius, told in (([0.3, 0.3, INF, 0.1], False), ([0.3, 0.2, INF, NAN], True), ([NAN, NAN, 0.5, NAN], True)):
+        said = diagnose(MaxLoss("l2", 1.0), [white, contribution("square", radius, True)], {})
+        assert bool(said) == told
+        if told:
+            assert "square found a nearer point than every white-box attack on 1 of 3 samples" in said[0]
+
+
+def test_min_radius_without_any_point_is_told() -> None:
+    said = diagnose(MinRadius("l2"), [contribution("white", [0.3, INF, NAN])], {})
+    assert len(said) == 1
+    assert "No misclassified point at any distance was found for 1 of 2 samples" in said[0]
+    assert diagnose(MaxLoss("l2", 1.0), [contribution("white", [0.3, INF, NAN])], {}) == []
+
+
+def test_a_radius_search_that_ends_nowhere_is_told() -> None:
+    def always_right(x: Tensor) -> Tensor:
+        return torch.stack([1 + x[:, 0], -x[:, 0]], 1)
+
+    x, labels = samples()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = evaluate(always_right, x, labels, MinRadius("l2"), attacks=["apgd"], budget=500)
+    assert any("radius search of apgd found nothing on 8 of 8 samples" in sentence for sentence in run.warnings)
+
+
+def test_restarts_that_still_help_are_told() -> None:
+    """A sum of waves has many local minima."""
+    torch.manual_seed(1)
+    w, phase = 4 * torch.randn(20, 30, dtype=torch.float64), 6.28 * torch.rand(30, dtype=torch.float64)
+
+    def rough(x: Tensor) -> Tensor:
+        level = 3 * torch.sin(x @ w + phase).mean(1) - 1.2
+        return torch.stack([torch.zeros_like(level), level], 1)
+
+    x = torch.rand(40, 20, dtype=torch.float64)
+    x = x[rough(x).argmax(1) == 0][:20]
+    labels = torch.zeros(20, dtype=torch.int64)
+    with pytest.warns(UserWarning, match="The later restarts of pwcf still found clearly nearer points"):
+        evaluate(rough, x, labels, MinRadius("l1"), budget=2000)
