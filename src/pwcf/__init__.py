@@ -1,6 +1,6 @@
 """pwcf: how robust is a classifier really? Penalty-SQP with constraint folding, batched in PyTorch."""
 
-from pwcf import attacks, losses, metrics, testproblems
+from pwcf import attacks, compat, losses, metrics, testproblems
 from pwcf.evaluation import Run, evaluate
 from pwcf.models import Classifier
 from pwcf.problems import Constraint, MaxLoss, MinRadius, eq, ineq
@@ -29,6 +29,7 @@ __all__ = [
     "Status",
     "Trajectory",
     "attacks",
+    "compat",
     "eq",
     "evaluate",
     "ineq",

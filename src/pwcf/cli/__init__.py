@@ -1,0 +1,5 @@
+"""The command ``pwcf``."""
+
+from pwcf.cli.main import main
+
+__all__ = ["main"]
