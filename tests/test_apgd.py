@@ -99,7 +99,7 @@ def test_max_loss_breaks_what_can_be_broken_and_nothing_else(metric: str, classe
     images, labels = net.samples()
     exact = net.radii(images, labels, metric).amin(1)
     eps = torch.where(torch.arange(ROWS) % 2 == 0, 1.02, 0.99) * exact
-    run = evaluate(net, images, labels, MaxLoss(metric, eps), attacks=[attack], budget=300)
+    run = evaluate(net, images, labels, MaxLoss(metric, eps), attacks=[attack], budget=250)
     assert run.adversarial.tolist() == [i % 2 == 0 for i in range(ROWS)]
     assert torch.equal(run.x_adv[1::2], images[1::2])
 
@@ -125,7 +125,7 @@ def test_points_are_within_eps_and_box(metric: str, sequential: bool) -> None:
     radius = evaluate(net, images, labels, MinRadius(metric), budget=300).radius
     problem = MaxLoss(metric, 1.1 * radius)
     counted = Counted(Classifier(net), ROWS)
-    points = Apgd(sequential=sequential)(_task(counted, problem, images, labels, 500))
+    points = Apgd(sequential=sequential)(_task(counted, problem, images, labels, 300))
     wrong = is_wrong(net(points), labels, False)
     assert wrong.sum() >= ROWS - 1
     assert torch.equal(points[~wrong], images[~wrong])
@@ -165,7 +165,7 @@ def test_masked_entries_stay_as_they_are(metric: str) -> None:
     assert torch.equal(run.x_adv[:, 1], images[:, 1])
     inactive = (run.x_adv - images).flatten(1).abs().amax(1) < 0.4  # the box
     assert inactive.sum() >= ROWS // 2
-    assert (run.radius / exact)[inactive].max() <= 1.02
+    assert (run.radius / exact)[inactive].max() <= 1.05
 
 
 # ---- budgets ----------------------------------------------------------------------------------------
@@ -321,10 +321,10 @@ def test_any_number_of_classes(metric: str, classes: int, loss: str) -> None:
     images, labels = net.samples()
     exact = net.radii(images, labels, metric).amin(1)
     for attack in (Apgd(loss=loss, steps=25), Apgd(loss=loss, targets=5, steps=25)):
-        run = evaluate(net, images, labels, MaxLoss(metric, 5 * exact), attacks=[attack], budget=300)
+        run = evaluate(net, images, labels, MaxLoss(metric, 8 * exact), attacks=[attack], budget=150)
         assert run.adversarial.all()
     wanted = (labels + 1) % classes
-    least = evaluate(net, images, wanted, MinRadius(metric, targeted=True), attacks=[Apgd(loss=loss)], budget=150)
+    least = evaluate(net, images, wanted, MinRadius(metric, targeted=True), attacks=[Apgd(loss=loss)], budget=100)
     assert torch.equal(net(least.x_adv).argmax(1), wanted)
 
 

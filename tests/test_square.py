@@ -375,6 +375,17 @@ def test_all_places_are_as_likely_and_none_is_out_of_reach() -> None:
         assert min(counts.values()) > 0.85 * 30_000 / len(counts)
 
 
+def test_large_images_keep_their_last_line_and_column_unless_nothing_else_is_free() -> None:
+    grid, free = Grid(1, 16, 20), torch.zeros(2, 1, 16, 20, dtype=torch.bool)
+    free[0] = True
+    free[1, 0, 15, 19] = True
+    uniform = torch.rand(2, 3000, 2, generator=torch.Generator().manual_seed(0))
+    lines, columns = Reach.of(free).places(uniform, (3, 5), grid)
+    assert (int(lines[0].max()), int(columns[0].max())) == (12, 14)
+    assert set(lines[1].tolist()) == {13}
+    assert set(columns[1].tolist()) == {15}
+
+
 @pytest.mark.parametrize(("p", "power"), [(2.0, 2), (1.0, 4)])
 @pytest.mark.parametrize("sides", [(5, 5), (3, 3), (6, 6), (3, 8), (1, 7), (7, 1), (1, 1), (1, 2)])
 def test_bumps_are_sums_of_squares_about_a_middle(p: float, power: int, sides: tuple[int, int]) -> None:

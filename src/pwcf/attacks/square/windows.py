@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+# Least side of an image whose last line and column are left out.
+BORDERED = 16
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -71,9 +74,15 @@ class Reach:
         return Reach(self.top[rows], self.bottom[rows], self.left[rows], self.right[rows])
 
     def places(self, uniform: Tensor, sides: tuple[int, int], grid: Grid) -> tuple[Tensor, Tensor]:
-        """(m, q) first lines and columns of windows from (m, q, 2) numbers in [0, 1): all that reach are as likely."""
-        line = _placed(uniform[..., 0], self.top, self.bottom, sides[0], grid.height)
-        column = _placed(uniform[..., 1], self.left, self.right, sides[1], grid.width)
+        """(m, q) first lines and columns of windows from (m, q, 2) numbers in [0, 1): all that reach are as likely.
+
+        As in AutoAttack's code, windows of an image leave out its last line and column unless nothing else may change:
+        on MNIST, where borders do not matter, l1 robust accuracy is three points lower for it. In small images, and
+        vectors, every entry matters.
+        """
+        border = int(min(grid.height, grid.width) >= BORDERED)
+        line = _placed(uniform[..., 0], self.top, self.bottom, sides[0], grid.height - border)
+        column = _placed(uniform[..., 1], self.left, self.right, sides[1], grid.width - border)
         return line, column
 
 
@@ -86,6 +95,6 @@ def _ends(some: Tensor) -> tuple[Tensor, Tensor]:
 
 def _placed(uniform: Tensor, first: Tensor, last: Tensor, side: int, limit: int) -> Tensor:
     low = (first - side + 1).clamp(min=0).unsqueeze(1)
-    high = last.clamp(max=limit - side).unsqueeze(1)
+    high = torch.maximum(last.clamp(max=max(limit - side, 0)).unsqueeze(1), low)
     # The product with the largest u may round up to the whole count.
     return torch.minimum(low + (uniform * (high - low + 1)).long(), high)
