@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -795,3 +796,18 @@ def test_l0_counts_entries() -> None:
     assert metric.name == "l0"
     assert not metric.differentiable
     assert L0() == metric
+
+
+def test_copies_of_the_model_count_too() -> None:
+    def copies(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+        other = copy.deepcopy(model)
+        for _ in range(500):
+            other(images)
+        return images
+
+    x = torch.rand(3, 4)
+    net = nn.Linear(4, 3)
+    with pytest.warns(UserWarning, match="No misclassified point"):
+        run = evaluate(net, x, net(x).argmax(1), MinRadius("l2"), attacks=copies, budget=100)
+    assert (run.passes.total > 50).all()
+    assert (run.passes.total <= 100).all()

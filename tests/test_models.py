@@ -158,3 +158,15 @@ def test_classic_mistakes_are_said_in_a_sentence() -> None:
     assert "other images of the batch" in said(lambda x: net(x) - net(x).mean(0) * (len(x) > 1))
     assert "Nearly all" in said(net, (y + 1) % 3)
     assert "NaN" in said(lambda x: net(x) / 0)
+
+
+def test_the_state_of_a_classifier_changes_with_all_its_logits_are_made_of() -> None:
+    def state(mean: float = 0.0, bounds: tuple[float, float] = (0.0, 1.0), running: float = 0.0) -> dict[str, float]:
+        net = nn.BatchNorm1d(2)
+        assert net.running_mean is not None
+        net.running_mean += running
+        return {name: value.tolist() for name, value in Classifier(net, bounds, mean, 1.0).state().items()}
+
+    assert state() == state()
+    for other in (state(mean=0.5), state(bounds=(-1.0, 1.0)), state(running=1.0)):
+        assert other != state()

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from pwcf import MaxLoss, MinRadius, Run, evaluate
-from pwcf.attacks import ATTACKS, PRESETS, Attack, Task, as_attack, choose
+from pwcf.attacks import ATTACKS, PRESETS, Attack, Function, Task, as_attack, choose
+from pwcf.attacks.foreign import available
 from pwcf.evaluation.diagnosis import diagnose
 from pwcf.evaluation.run import Contribution
 
@@ -137,8 +138,52 @@ def test_an_attack_that_fails_does_not_lose_the_answers_of_others() -> None:
     run, said = quiet([Broken(), Move("half", 0, (0.15,))], MinRadius("l2"))
     assert run.adversarial.all()
     assert said == ["The attack broken failed, the others went on. ZeroDivisionError: no good"]
-    with pytest.raises(ZeroDivisionError, match="no good"):
-        quiet(Broken(), MinRadius("l2"))
+    assert run.contributions[0].found.sum() == 0
+
+    def broken_too(model: object, images: Tensor, labels: Tensor) -> Tensor:
+        raise ZeroDivisionError("no good either")
+
+    for attacks in (Broken(), [Broken(), Function(broken_too)]):
+        with pytest.raises(Exception, match="no good"):
+            quiet(attacks, MaxLoss("l2", 0.1))
+
+
+def test_what_an_attack_was_told_is_not_its_own() -> None:
+    """A white box that only hands back what it is told has found nothing, whoever is asked first."""
+    black = Move("black", 0, (0.15,), black_box=True)
+
+    class Parrot:
+        name = "parrot"
+
+        def __call__(self, task: Task) -> Tensor:
+            return task.images if task.known is None else task.known
+
+    for attacks in ([black, Parrot()], [Parrot(), black]):
+        run, said = quiet(attacks, MinRadius("linf"))
+        by_name = {each.name: each for each in run.contributions}
+        assert run.adversarial.all()
+        assert by_name["black"].found.all()
+        assert not by_name["parrot"].found.any()
+        assert "black found a nearer point than every white-box attack on 8 of 8 samples" in said[0]
+
+
+def test_a_function_may_have_a_name() -> None:
+    class Named:
+        name = "named"
+
+        def __call__(self, model: object, images: Tensor, labels: Tensor) -> Tensor:
+            points = images.clone()
+            points[:, 0] += 0.15
+            return points
+
+    run, _ = quiet(Named(), MinRadius("linf"))
+    assert run.adversarial.all()
+
+
+def test_no_images_are_no_reason_to_decline() -> None:
+    x, labels = samples()
+    if available():
+        assert len(evaluate(model, x[:0], labels[:0], MinRadius("l2"), attacks="alma").radius) == 0
 
 
 # ---- names and presets ----------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -75,7 +77,7 @@ PRESETS: dict[str, Preset] = {
     "autoattack": Preset(_AUTOATTACK, _AUTOATTACK, 5100),
     "thorough": Preset(
         _of("pwcf", "apgd-ce", "apgd-t", "fab-t", "pwcf-folded", "pdpgd", "fmn", "square"),
-        _of("pwcf", "fab-t", "fab", "apgd-t", "pwcf-folded", "pdpgd", "fmn", "alma", "ddn", "pdgd", "square"),
+        _of("pwcf", "fab-t", "fab", "apgd-t", "pwcf-folded", "square", *ADV_LIB),
         4000,
     ),
 }
@@ -92,8 +94,10 @@ class Chosen:
     """sentences: attacks of a preset that cannot answer this question"""
 
 
-def choose(attacks: AttackLike | Sequence[AttackLike], problem: Problem, classes: int, budget: int) -> Chosen:
+def choose(attacks: AttackLike | Sequence[AttackLike], problem: Problem, classes: int | None, budget: int) -> Chosen:
     """Attacks from names, presets, attacks and functions. ``budget``: what one attack has by default.
+
+    ``classes``: of the model; None where there is no image to ask it with.
 
     Of a preset those that can answer are taken; an attack that was named and cannot is an error.
     """
@@ -115,7 +119,10 @@ def choose(attacks: AttackLike | Sequence[AttackLike], problem: Problem, classes
         raise ValueError("attacks: expected at least one, found none" + "".join(f"; {why}" for why in left_out))
     names = [attack.name for attack in chosen]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"attacks: expected names that differ, found {', '.join(twice)} more than once; give name=")
+        raise ValueError(
+            f"attacks: expected names that differ, found {', '.join(twice)} more than once; "
+            "attacks take name=, and functions as pwcf.attacks.Function(function, name=...)"
+        )
     return Chosen(chosen, total, left_out)
 
 
@@ -129,7 +136,7 @@ def as_attack(attack: AttackLike) -> Attack:
             )
         return ATTACKS[attack]()
     if callable(attack) and not isinstance(attack, type):
-        return attack if isinstance(attack, Attack) else Function(attack)
+        return attack if isinstance(attack, Attack) and _takes_a_task(attack) else Function(attack)
     raise TypeError(f"attacks: expected names, attacks or functions, found {_kind(attack)}")
 
 
@@ -142,9 +149,19 @@ def is_black_box(attack: Attack) -> bool:
     return bool(getattr(attack, "black_box", False))
 
 
-def _declines(attack: Attack, problem: Problem, classes: int) -> str | None:
+def _declines(attack: Attack, problem: Problem, classes: int | None) -> str | None:
     declines: Callable[[Problem, int], str | None] | None = getattr(attack, "declines", None)
-    return None if declines is None else declines(problem, classes)
+    return None if declines is None else declines(problem, sys.maxsize if classes is None else classes)
+
+
+def _takes_a_task(attack: Attack) -> bool:
+    """Whether one argument is all it needs: a function (model, images, labels) may have a name, too."""
+    try:
+        parameters = inspect.signature(attack).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(needed) <= 1
 
 
 def _kind(thing: object) -> str:

@@ -127,10 +127,9 @@ def _positive(text: str) -> int:
 
 def _norm(text: str) -> str:
     try:
-        as_metric(text)
+        return as_metric(text).name
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    return text
 
 
 def _eps(text: str) -> tuple[str, float]:

@@ -100,9 +100,10 @@ def _digest(model: object, images: Tensor, labels: Tensor) -> str:
     """Changes with a bit of the samples or of a module's weights."""
     seen = hashlib.sha256()
     tensors = {"images": images, "labels": labels}
-    inner = model.model if isinstance(model, Classifier) else model
-    if isinstance(inner, nn.Module):
-        tensors |= {f"model.{name}": value for name, value in inner.state_dict().items() if isinstance(value, Tensor)}
+    state = (
+        model.state() if isinstance(model, Classifier) else model.state_dict() if isinstance(model, nn.Module) else {}
+    )
+    tensors |= {f"model.{name}": value for name, value in state.items() if isinstance(value, Tensor)}
     for name, value in tensors.items():
         seen.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
         seen.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())

@@ -15,7 +15,7 @@ from pwcf.compat.averaged import in_its_own_mode
 from pwcf.compat.batches import Batches
 from pwcf.compat.in_turn import Attempt, InTurn
 from pwcf.compat.plans import NAMES, Plan, Suite, plan_of
-from pwcf.compat.state import EvaluationState, Saver, fingerprint, model_fingerprint
+from pwcf.compat.state import EvaluationState, Saver, fingerprint
 from pwcf.metrics import measured
 from pwcf.models import Classifier
 from pwcf.problems import MaxLoss
@@ -136,7 +136,7 @@ class AutoAttack:
     ) -> dict[str, Tensor | Labelled]:
         """The same for each attack by itself, on all samples."""
         self._log(f"using {self.version} version including {', '.join(self.attacks_to_run)}")
-        self.last_runs = []
+        self.last_runs, self.found_by = [], []
         found: dict[str, Tensor | Labelled] = {}
         for name in self.attacks_to_run:
             x_adv, y_adv, state = self._evaluate(x_orig, y_orig, batch_size or bs, [name], None, lambda line: None)
@@ -205,7 +205,7 @@ class AutoAttack:
             "attacks_to_run": "; ".join(map(repr, plans)),
             "seed": repr(self.seed),
             "the data": fingerprint([batches.images, batches.labels]),
-            "the model": model_fingerprint(self.model.model if isinstance(self.model, Classifier) else self.model),
+            "the model": fingerprint(batches.classifier.state().values()),
         }
 
     def _look_back(self, x_orig: Tensor, x_adv: Tensor, state: EvaluationState, bs: int) -> None:

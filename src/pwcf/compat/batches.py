@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +34,7 @@ class Batches:
         device: str | torch.device | None,
     ) -> Batches:
         """``device`` None: the model's own, or if it has no parameters the images'."""
-        if isinstance(bs, bool) or not isinstance(bs, int) or bs < 1:
+        if isinstance(bs, bool) or not isinstance(bs, SupportsIndex) or int(bs) < 1:
             raise ValueError(f"bs: expected an integer >= 1, found {bs!r}")
         for name, tensor in (("x_orig", x_orig), ("y_orig", y_orig)):
             if not isinstance(tensor, Tensor):
@@ -44,7 +45,7 @@ class Batches:
             )
         classifier = model if isinstance(model, Classifier) else Classifier(model)
         place = _device_of(classifier.model, x_orig) if device is None else torch.device(device)
-        return cls(classifier, x_orig.detach(), y_orig, bs, place)
+        return cls(classifier, x_orig.detach(), y_orig, int(bs), place)
 
     def of(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         images, labels = (t[rows.to(t.device)].to(self.device) for t in (self.images, self.labels))

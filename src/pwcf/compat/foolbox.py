@@ -57,6 +57,8 @@ class MinRadiusAttack:
         metric = as_metric(self.metric)
         problem = MinRadius(metric, targeted=targeted)
         run = evaluate(classifier, images, labels, problem, budget=self.budget, seed=self.seed)
+        if isinstance(epsilons, Tensor) and epsilons.dim() == 0:
+            epsilons = float(epsilons)
         several = isinstance(epsilons, Iterable)
         limits = list(epsilons) if isinstance(epsilons, Iterable) else [epsilons]
         raw, clipped, success = run.x_adv, [], []

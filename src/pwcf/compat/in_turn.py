@@ -65,7 +65,7 @@ class InTurn:
             left = batch
             for repeat in range(plan.repeats):
                 if len(left):
-                    attempts.append(self._once(name, plan, left, state.seed + repeat))
+                    attempts.append(self._once(name, plan, left, _another(state.seed, repeat)))
                     left = left[state.robust[left]]
             state.tried[batch] = True
             state.seconds += time.perf_counter() - started
@@ -88,3 +88,8 @@ class InTurn:
         said = classes_of(model, points, labels[broken.to(images.device)]).cpu()
         self.state.broke(name, rows[broken], points.to(self.batches.images.device), said)
         return Attempt(name, rows[broken], run.select(broken), len(rows), passes)
+
+
+def _another(seed: int, number: int) -> int:
+    """Towards 0: seeds have 64 bits."""
+    return seed + (number if seed < 0 else -number)

@@ -7,13 +7,12 @@ import io
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 # A file of ours begins with it. One that is cut off begins with a part of it at least; any other is somebody else's.
 MAGIC = b"pwcf AutoAttack state 1\n"
@@ -157,12 +156,6 @@ def fingerprint(tensors: Iterable[Tensor]) -> str:
         digest.update(f"{tuple(tensor.shape)} {tensor.dtype}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def model_fingerprint(model: Callable[..., Any]) -> str:
-    """Of a module's parameters; "" where there is no module to look into."""
-    owner = getattr(model, "__self__", model)
-    return fingerprint(owner.parameters()) if isinstance(owner, nn.Module) else ""
 
 
 def _not_ours(path: str | os.PathLike[str]) -> ValueError:

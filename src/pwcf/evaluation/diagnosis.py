@@ -22,7 +22,7 @@ def diagnose(problem: Problem, contributions: Sequence[Contribution], findings: 
     asked = torch.stack([each.asked for each in contributions]).any(0)
     sentences = _black_box_beats_white_box(problem, contributions)
     for name, finding in findings.items():
-        sentences += _unbracketed(name, finding.unbracketed)
+        sentences += _unbracketed(name, finding.unbracketed, int(asked.sum()))
         sentences += _still_helping(name, finding.still_helping, asked)
     if not isinstance(problem, MaxLoss):
         sentences += _nowhere(contributions, asked)
@@ -48,12 +48,12 @@ def _black_box_beats_white_box(problem: Problem, contributions: Sequence[Contrib
     return sentences
 
 
-def _unbracketed(name: str, unbracketed: Tensor) -> list[str]:
+def _unbracketed(name: str, unbracketed: Tensor, samples: int) -> list[str]:
     count = int(unbracketed.sum())
     if count == 0:
         return []
     return [
-        f"The radius search of {name} found nothing on {count} of {len(unbracketed)} samples even in the largest ball "
+        f"The radius search of {name} found nothing on {count} of {samples} samples even in the largest ball "
         "it tried: their radii are not bracketed by it. Raise the budget or add an attack that minimises the distance."
     ]
 

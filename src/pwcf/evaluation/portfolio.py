@@ -128,14 +128,18 @@ class Portfolio:
 
     def _attack(self, samples: Tensor) -> None:
         """All attacks in turn; in max-loss each gets what those before it have not broken."""
+        answered, failed = False, None
         for attack in self.attacks:
             open_samples = samples if self.eps is None else samples[~self.adversarial[samples]]
             if len(open_samples):
-                self._ask(attack, open_samples)
+                error = self._ask(attack, open_samples)
+                answered, failed = answered or error is None, error or failed
+        if failed is not None and not answered:
+            raise failed  # silence of all attacks is no robustness
         self._conclude(samples[self.adversarial[samples]])
 
-    def _ask(self, attack: Attack, samples: Tensor) -> None:
-        """One attack's answers; those that are nearer than what is known take its place."""
+    def _ask(self, attack: Attack, samples: Tensor) -> Exception | None:
+        """One attack's answers; those that are nearer than what is known take its place. Its error, if it fails."""
         began, before = time.perf_counter(), self.model.passes.total[samples]
         task = self._task(attack, samples)
         images, labels, box = self._of(samples)
@@ -143,21 +147,24 @@ class Portfolio:
         try:
             points = _points_of(attack, task)
         except Exception as error:
-            if len(self.attacks) == 1:
-                raise
             sentence = f"The attack {attack.name} failed, the others went on. {type(error).__name__}: {error}"
             self.failures += [sentence] if sentence not in self.failures else []
-            return
+            nothing = torch.full((len(samples),), torch.inf, dtype=torch.float64)
+            self._note(attack, samples, task, nothing, before, time.perf_counter() - began)
+            return error
         answer = self._repaired(points, images, labels, samples, box)
         checked = recheck(self.model, self.problem, images, labels, answer, samples, eps)
         distance = torch.where(checked.adversarial, checked.distance, torch.inf).cpu()
-        self._note(attack, samples, task, distance, before, time.perf_counter() - began)
+        # What it was told and hands back unchanged is not its own.
+        own = torch.where(_is_new(points, task).cpu(), distance, torch.inf)
+        self._note(attack, samples, task, own, before, time.perf_counter() - began)
         better = distance < self.radius[samples]
         nearer = samples[better]
         self.radius[nearer], self.adversarial[nearer] = distance[better], True
         self.x_adv[nearer.to(self.x_adv.device)] = answer[better.to(answer.device)]
         for sample in nearer.tolist():
             self.attack[sample] = attack.name
+        return None
 
     def _of(self, samples: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
         here = samples.to(self.images.device)
@@ -244,3 +251,10 @@ def _points_of(attack: Attack, task: Task) -> Tensor:
         found = tuple(points.shape) if isinstance(points, Tensor) else type(points).__name__
         raise ValueError(f"attack {attack.name}: expected points of shape {tuple(shape)}, found {found}")
     return points
+
+
+def _is_new(points: Tensor, task: Task) -> Tensor:
+    """(n,) whether they are others than those the attack was told of."""
+    if task.known is None:
+        return torch.ones(len(points), dtype=torch.bool)
+    return (points.to(task.known) != task.known).flatten(1).any(1)

@@ -16,14 +16,15 @@ from pwcf.verify import AnswerEvidence
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one attack found by itself."""
+    """What one attack found. In min-radius those after the first may go on from what the others have found."""
 
     name: str
     about: str
     """which implementation it is, with its version and settings as far as it tells them"""
     black_box: bool
     radius: Tensor
-    """(n,) float64 distance of its own verified point; inf where it found none, NaN where it was not asked"""
+    """(n,) float64 distance of its verified point; inf where it found none beside what it was told, NaN where it was
+    not asked"""
     passes: Tensor
     """(n,) int64 forward + backward passes it took, the verification of its points included"""
     seconds: float
@@ -67,7 +68,7 @@ class Run:
     warnings: list[str]
     """what looked wrong with the model or its answers, in sentences"""
     contributions: list[Contribution]
-    """what every attack found by itself, in the order they were asked"""
+    """what every attack found, in the order they were asked"""
 
     def select(self, rows: Tensor) -> Run:
         """The answers about some of the samples (m,), by their places."""

@@ -11,8 +11,8 @@ from pwcf.models.classifier import Classifier
 ENOUGH = 32
 
 
-def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> int:
-    """Raise where images or labels cannot be what the caller means; how many classes the model has, at least 2."""
+def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> int | None:
+    """Raise where images or labels cannot be what the caller means; how many classes there are, None of no images."""
     if not isinstance(images, Tensor) or images.dim() < 2:
         found = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
         raise ValueError(f"images: expected a tensor of shape (n, ...), found {found}")
@@ -26,7 +26,7 @@ def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> int:
     if images.dtype not in (torch.float32, torch.float64):
         raise TypeError(f"images: expected float32 or float64, found {images.dtype}; a model may still compute in half")
     if images.shape[0] == 0:
-        return 2
+        return None
     if images[0].numel() == 0:
         raise ValueError(f"images: expected at least one entry each, found shape {tuple(images.shape)}")
     if not bool(torch.isfinite(images).all()):

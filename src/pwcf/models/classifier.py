@@ -58,6 +58,16 @@ class Classifier:
         # One logit: class 1 where it is positive. Beside a constant 0 it is a classifier like any other.
         return torch.cat([torch.zeros_like(logits), logits], 1) if logits.shape[1] == 1 else logits
 
+    def state(self) -> dict[str, Tensor]:
+        """Whatever its logits are made of, as far as it can be seen: weights and buffers, bounds, normalisation."""
+        owner = getattr(self.model, "__self__", self.model)
+        held = owner.state_dict() if isinstance(owner, nn.Module) else {}
+        own = {"bounds": self.bounds, "mean": self._mean, "std": self._std}
+        return {
+            **{name: value for name, value in held.items() if isinstance(value, Tensor)},
+            **{f"classifier.{name}": torch.as_tensor(value) for name, value in own.items() if value is not None},
+        }
+
     @contextmanager
     def in_use(self) -> Iterator[Classifier]:
         """Modules in eval mode, parameters without gradients; afterwards everything is as it was."""

@@ -36,7 +36,10 @@ def answered(call: Call, task: Task, name: str) -> Tensor:
     shape = task.images.shape
     if not isinstance(returned, Tensor) or returned.shape != shape:
         found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
-        raise ValueError(f"attack {name}: expected points of shape {tuple(shape)}, found {found}")
+        raise ValueError(
+            f"attack {name}: expected points of shape {tuple(shape)}, found {found}; an attack "
+            "of Foolbox or torchattacks needs pwcf.attacks.from_foolbox or from_torchattacks"
+        )
     return _best(watched, returned.detach().to(task.images.device))
 
 
