@@ -333,7 +333,7 @@ def test_nothing_found_at_all_is_still_a_report(tmp_path: Path) -> None:
     inf = float("inf")
     cells = [Cell("net", "l2", None, name, 100) for name in (OURS, "b")]
     sentences = write_report([a_record(cell, [0, inf, inf]) for cell in cells], tmp_path, "command")
-    assert sentences[-1] == "no plots: no attack found a point"
+    assert sentences[-1] == "no plots: there are no radii of any attack"
     assert rows_of(tmp_path / "tables" / "radii.csv")[0]["xi"] == "nan"
 
 

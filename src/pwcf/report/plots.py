@@ -31,7 +31,7 @@ def write_plots(groups: Sequence[Group], folder: Path) -> tuple[list[Path], str]
         return [], "no plots: matplotlib is not installed; get it by pip install 'pwcf[plots]'"
     shown = [group for group in groups if group.radius_cells and group.eps_max > 0]
     if not shown:
-        return [], "no plots: no attack found a point"
+        return [], "no plots: there are no radii of any attack"
     folder.mkdir(parents=True, exist_ok=True)
     for old in (*folder.glob("radius_vs_budget.png"), *folder.glob("wins_*.png")):  # of an earlier report
         old.unlink()
