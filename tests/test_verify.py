@@ -38,7 +38,7 @@ def test_questions_say_what_they_ask() -> None:
         ({"eps": "8/255"}, "eps: expected a number or a tensor"),
         ({"eps": torch.ones(2, 2)}, "eps: expected finite values"),
         ({"eps": 1.0, "loss": "hinge"}, "loss: expected one of"),
-        ({"eps": 1.0, "metric": "l0"}, "metric: expected"),
+        ({"eps": 1.0, "metric": "l0.5"}, "metric: expected"),
     ],
 )
 def test_wrong_questions_are_named(arguments: dict[str, object], message: str) -> None:
