@@ -125,6 +125,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     torch.set_num_threads(1)
+    args.out.mkdir(parents=True, exist_ok=True)
     lines = [
         "# Agreement with AutoAttack's own code",
         "",
@@ -137,10 +138,8 @@ def main() -> None:
     for name in args.nets:
         task = nets.load(name, args.images)
         for norm, eps in EPS[name]:
-            lines += accuracies(task, norm, eps)
-            lines.append(radii(task, norm))
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / f"{STEM}.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
+            lines += [*accuracies(task, norm, eps), radii(task, norm)]
+            (args.out / f"{STEM}.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 if __name__ == "__main__":
