@@ -411,6 +411,13 @@ def test_more_passes_than_the_budget_is_no_record(zoo: Path) -> None:
         records.record_of(header, run)
 
 
+def test_norms_may_be_written_in_capitals(zoo: Path, tmp_path: Path) -> None:
+    zoo.write_text(zoo.read_text().replace('{"linf": 0.1}', '{"LINF": 0.1}'))
+    words = ("--nets", "wide", "--attacks", "line", "--budgets", "80", "--images", "5", "--norms", "Linf")
+    assert bench(zoo, tmp_path / "out", *words) == 0
+    assert len(list((tmp_path / "out" / "cells").glob("wide.linf*.csv"))) == 2  # the radius, and the accuracy at EPS
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -456,6 +463,7 @@ def test_words_that_are_no_values(
         ("NETS = ['one']", "expected a function load"),
         ("NETS = ['one']\ndef load(n, i): ...\nEPS = {'linf': 1}", "expected EPS of the form"),
         ("NETS = ['one']\ndef load(n, i): ...\nEPS = {'one': {'linf': -1}}", "EPS['one']['linf']"),
+        ("NETS = ['one']\ndef load(n, i): ...\nEPS = {'one': {'two': 1}}", "EPS['one']: metric: expected"),
         ("NETS = ['one']\ndef load(n, i): ...\nATTACKS = {'a': 3}", "expected ATTACKS"),
         ("import no_such_module", "cannot be imported: ModuleNotFoundError"),
     ],

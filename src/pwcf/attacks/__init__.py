@@ -1,7 +1,7 @@
 """Ways to answer a question: ours, and those of others behind the same signature."""
 
 from pwcf.attacks.apgd import Apgd
-from pwcf.attacks.attack import Attack, Findings, Task
+from pwcf.attacks.attack import Attack, CannotAnswer, Findings, Task
 from pwcf.attacks.fab import Fab
 from pwcf.attacks.folded import Folded
 from pwcf.attacks.foreign import AdvLib, Function, from_foolbox, from_torchattacks
@@ -16,6 +16,7 @@ __all__ = [
     "Apgd",
     "Attack",
     "AttackLike",
+    "CannotAnswer",
     "Fab",
     "Findings",
     "Folded",

@@ -85,6 +85,18 @@ class Attack(Protocol):
         ...
 
 
+class CannotAnswer(ValueError):
+    """None of the attacks that were asked for can answer the question; the message says why."""
+
+
+def check_settings(attack: object, *names: str, least: int = 1) -> None:
+    """Raise where one of these settings is neither None, for what the budget allows, nor a count."""
+    for name in names:
+        value = getattr(attack, name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+            raise ValueError(f"{name}: expected an integer >= {least} or None, found {value!r}")
+
+
 def needs_slope(problem: Problem) -> str | None:
     """Why an attack that follows the distance's slope cannot answer; None if it can."""
     metric = problem.metric

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from pwcf.attacks.apgd import Apgd
-from pwcf.attacks.attack import Attack
+from pwcf.attacks.attack import Attack, CannotAnswer
 from pwcf.attacks.fab import Fab
 from pwcf.attacks.folded import Folded
 from pwcf.attacks.foreign import AdvLib, Function
@@ -112,11 +112,13 @@ def choose(attacks: AttackLike | Sequence[AttackLike], problem: Problem, classes
                 chosen.append(attack)
                 total += budget if preset is None else preset.budget
             elif preset is None:
-                raise ValueError(f"attacks: {attack.name} cannot answer {problem}: {why_not}")
+                raise CannotAnswer(f"attacks: {attack.name} cannot answer {problem}: {why_not}")
             else:
                 left_out.append(f"{attack.name} was left out of {one!r}: {why_not}")
+    if not chosen and left_out:
+        raise CannotAnswer("attacks: expected at least one, found none; " + "; ".join(left_out))
     if not chosen:
-        raise ValueError("attacks: expected at least one, found none" + "".join(f"; {why}" for why in left_out))
+        raise ValueError("attacks: expected at least one, found none")
     names = [attack.name for attack in chosen]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(

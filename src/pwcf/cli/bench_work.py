@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pwcf
-from pwcf.attacks import AttackLike
+from pwcf.attacks import AttackLike, CannotAnswer
 from pwcf.cli.bench_lines import duration, outcome, shortened
 from pwcf.cli.errors import CommandError
 from pwcf.cli.zoo import Loaded, Zoo
@@ -157,13 +157,10 @@ class Work:
                 warnings.simplefilter("always")
                 record = self._record(cell, loaded, caught)
             path = write(record, self._folder)
-        except ValueError as error:
-            if _declined(error):
-                self.skipped.add(cell)
-                # Why, once for all budgets and questions with the same reason.
-                self._tell([f"{cell.attack} skipped: {str(error).split(': ', 2)[-1]}"])
-            else:
-                self._fail_cell(cell, error)
+        except CannotAnswer as error:
+            self.skipped.add(cell)
+            # Why, once for all budgets and questions with the same reason.
+            self._tell([f"{cell.attack} skipped: {str(error).split(': ', 2)[-1]}"])
         except Exception as error:
             self._fail_cell(cell, error)
         else:
@@ -223,9 +220,3 @@ class Work:
             spent = sum(self.done[done].header.made.seconds for done in like)
             seconds += spent / sum(done.budget for done in like) * cell.budget
         return f"{len(cells)} left, about {duration(seconds)}"
-
-
-def _declined(error: ValueError) -> bool:
-    """Whether an attack, or every attack of a preset, said that it cannot answer the question."""
-    text = str(error)
-    return text.startswith("attacks:") and ("cannot answer" in text or "found none" in text)

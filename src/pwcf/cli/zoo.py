@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from pwcf.attacks import AttackLike
 from pwcf.cli.errors import CommandError
+from pwcf.metrics import as_metric
 from pwcf.models import Classifier
 
 
@@ -69,12 +70,21 @@ def read_zoo(path: Path) -> Zoo:
         raise CommandError(f"zoo: {path}: expected EPS of the form {{net: {{norm: eps}}}}, found {eps!r}")
     for net, values in eps.items():
         for norm, value in values.items():
+            try:
+                as_metric(norm)
+            except (TypeError, ValueError) as error:
+                raise CommandError(f"zoo: {path}: EPS[{net!r}]: {error}") from None
             if not isinstance(value, (int, float)) or not 0 < value < math.inf:
                 raise CommandError(f"zoo: {path}: EPS[{net!r}][{norm!r}]: expected a number > 0, found {value!r}")
     attacks = getattr(module, "ATTACKS", {})
     if not isinstance(attacks, Mapping) or not all(callable(attack) for attack in attacks.values()):
         raise CommandError(f"zoo: {path}: expected ATTACKS of the form {{name: attack}}, found {attacks!r}")
-    return Zoo(tuple(nets), {net: {k: float(v) for k, v in of.items()} for net, of in eps.items()}, attacks, loader)
+    return Zoo(
+        tuple(nets),
+        {net: {as_metric(norm).name: float(value) for norm, value in of.items()} for net, of in eps.items()},
+        attacks,
+        loader,
+    )
 
 
 def _import(path: Path) -> ModuleType:

@@ -10,7 +10,7 @@ from torch import Tensor
 from pwcf.attacks.apgd.ascent import run
 from pwcf.attacks.apgd.objective import Objective
 from pwcf.attacks.apgd.plan import Phase, Plan, phases
-from pwcf.attacks.attack import Task
+from pwcf.attacks.attack import Task, check_settings
 from pwcf.attacks.radius_search import search_radius
 from pwcf.attacks.seeds import seeds_of
 from pwcf.attacks.targets import ANY
@@ -41,10 +41,7 @@ class Apgd:
     def __post_init__(self) -> None:
         if self.loss is not None:
             as_loss(self.loss)
-        for field in ("targets", "steps", "restarts"):
-            value = getattr(self, field)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ValueError(f"{field}: expected an integer >= 1 or None, found {value!r}")
+        check_settings(self, "targets", "steps", "restarts")
 
     @property
     def about(self) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
+from pwcf.attacks.attack import Task, check_settings
 from pwcf.attacks.fab.geometry import Weights
 from pwcf.attacks.fab.schedule import LOOK, planned
 from pwcf.attacks.fab.search import Search
@@ -34,10 +34,7 @@ class Fab:
     name: str = "fab"
 
     def __post_init__(self) -> None:
-        for field in ("targets", "steps", "restarts"):
-            value = getattr(self, field)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ValueError(f"{field}: expected None or an integer >= 1, found {value!r}")
+        check_settings(self, "targets", "steps", "restarts")
         for field, good in (
             ("alpha_max", 0 <= self.alpha_max <= 1),
             ("eta", self.eta >= 1),

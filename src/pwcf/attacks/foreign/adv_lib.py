@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
+from pwcf.attacks.attack import Task, check_settings
 from pwcf.attacks.foreign.answering import answered
 from pwcf.attacks.foreign.first_step import with_first_step_that_ends
 from pwcf.attacks.foreign.importing import adv_lib_module, available, version
@@ -108,10 +108,7 @@ class AdvLib:
     def __post_init__(self) -> None:
         if self.name not in _METHODS:
             raise ValueError(f"name: expected one of {', '.join(NAMES)}, found {self.name!r}")
-        if self.steps is not None and (
-            isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < LEAST_STEPS
-        ):
-            raise ValueError(f"steps: expected an integer >= {LEAST_STEPS} or None, found {self.steps!r}")
+        check_settings(self, "steps", least=LEAST_STEPS)
 
     @property
     def about(self) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
+from pwcf.attacks.attack import Task, check_settings
 from pwcf.attacks.radius_search import search_radius
 from pwcf.attacks.square.search import MOVES, Search
 from pwcf.metrics import Lp, within
@@ -25,10 +25,7 @@ class Square:
     black_box: bool = True
 
     def __post_init__(self) -> None:
-        if self.queries is not None and (
-            isinstance(self.queries, bool) or not isinstance(self.queries, int) or self.queries < 1
-        ):
-            raise ValueError(f"queries: expected an integer >= 1 or None, found {self.queries!r}")
+        check_settings(self, "queries")
         if not isinstance(self.p, (int, float)) or not 0 < self.p <= 1:
             raise ValueError(f"p: expected a share, 0 < p <= 1, found {self.p!r}")
 
