@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from pwcf.metrics import Measure
 from pwcf.models import Counted
 from pwcf.problems import Problem
 
@@ -52,6 +53,10 @@ class Task:
     """(n, ...) the nearest points other attacks have found, the images where there is none; None: nobody has looked"""
     findings: Findings | None = None
     """where the attack may leave what it noticed"""
+
+    def measure(self) -> Measure:
+        """Distances from the images, the passes of a metric's network counted beside the model's."""
+        return Measure(self.problem.metric, self.images, self.samples, self.model.metric_passes, self.model.batch)
 
     def select(self, rows: Tensor) -> Task:
         """The same question about some of the samples (m,), by their places in this task."""

@@ -32,23 +32,22 @@ def descend(task: Task, image: Tensor, target: Tensor, starts: Tensor, passes: i
 
     Distances are inf where no misclassified point was seen.
     """
-    shape, metric = task.images.shape[1:], task.problem.metric
+    shape, measure = task.images.shape[1:], task.measure()
     labels, samples = task.labels[image], task.samples[image]
-    centre = task.images[image]
 
     def condition(logits: Tensor, rows: Tensor) -> Tensor:
         own = labels[rows]
         return margin(logits, own) if task.problem.targeted else -margin(logits, own, aims(logits, own, target[rows]))
 
     everyone = torch.arange(len(image), device=starts.device)
-    surplus = SURPLUS * condition(task.model.logits(centre, samples), everyone).abs()
+    surplus = SURPLUS * condition(task.model.logits(task.images[image], samples), everyone).abs()
     best = torch.full_like(starts[:, 0], torch.inf)
     best_x = starts.clone()
 
     def radius_and_condition(z: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         x = z.view(-1, *shape)
         logits = task.model.differentiable(x, samples[rows])
-        distance = metric(centre[rows], x)
+        distance = measure(x, image[rows])
         with torch.no_grad():
             better = is_surely_wrong(logits, labels[rows], task.problem.targeted) & (distance < best[rows])
             hit = rows[better]

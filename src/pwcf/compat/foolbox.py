@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from pwcf.evaluation import evaluate
-from pwcf.metrics import Distance, Metric, as_metric, within
+from pwcf.metrics import Distance, Metric, as_metric, measured, within
 from pwcf.models import Classifier, Counted
 from pwcf.problems import MaxLoss, MinRadius
 from pwcf.verify import recheck
@@ -83,7 +84,7 @@ def _drawn(
     """Points beyond eps drawn to within it, and whether they are adversarial even there."""
     eps = question.radii(len(images)).to(images.device)
     lower, upper = (torch.full_like(images, side) for side in classifier.bounds)
-    points = within(question.metric, images, points, eps, (lower, upper))
+    points = within(partial(measured, question.metric, images), images, points, eps, (lower, upper))
     if not len(images):
         return points, torch.zeros(0, dtype=torch.bool, device=images.device)
     with classifier.in_use():

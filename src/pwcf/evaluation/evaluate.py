@@ -19,6 +19,8 @@ from pwcf.solvers import progress_bar
 
 # AttackBench's. In max-loss few samples use it up: most are broken, or given up, early.
 BUDGET = 2000
+# Rows per call of the model, and the entries they may have together.
+BATCH, BATCH_ENTRIES = 256, 5_000_000
 # Below this there is nothing left for an attack after the checks.
 LEAST_BUDGET = 50
 
@@ -36,7 +38,7 @@ def evaluate(
     bounds: tuple[float, float] | None = None,
     mask: Tensor | None = None,
     eight_bit: bool = False,
-    batch: int = 256,
+    batch: int | None = None,
     tol: float = 1e-2,
     progress: bool = False,
 ) -> Run:
@@ -56,7 +58,8 @@ def evaluate(
         bounds: of the inputs, for a model that is not a ``Classifier`` yet; default (0, 1).
         mask: (n, ...), or one for all, bool: only these entries may change.
         eight_bit: answers are on the grid of 8-bit images and verified there.
-        batch: rows per call of the model; halved when memory runs out.
+        batch: rows per call of the model; halved when memory runs out. Default 256, fewer for large inputs (32 of
+            224 x 224 in colour).
         tol: share of the radius that may be left to gain for a sample to say "converged".
         progress: show a progress bar (needs tqdm).
     """
@@ -66,7 +69,8 @@ def evaluate(
         raise TypeError(f"problem: expected MinRadius(...) or MaxLoss(...), found {type(problem).__name__}")
     if budget is not None:
         _check_count("budget", budget, LEAST_BUDGET)
-    _check_count("batch", batch, 1)
+    if batch is not None:
+        _check_count("batch", batch, 1)
     if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed: expected an integer of 64 bits, found {seed!r}")
     if not isinstance(tol, (int, float)) or not tol > 0:
@@ -74,8 +78,10 @@ def evaluate(
     if isinstance(labels, Tensor) and isinstance(images, Tensor) and not labels.is_floating_point():
         labels = labels.to(images.device) if labels.dtype == torch.bool else labels.to(images.device, torch.int64)
     classes = check_inputs(classifier, images, labels)
+    problem = problem.of(classifier)
     chosen = choose(attacks, problem, classes, BUDGET)
     images, labels = (t.clone() if t.is_inference() else t.detach() for t in (images, labels))
+    batch = batch or _batch(images)
     box = _box(classifier, images, mask)
     counted = Counted(classifier, images.shape[0], batch)
     portfolio = Portfolio(
@@ -90,6 +96,12 @@ def evaluate(
     later = portfolio.failures + diagnose(problem, list(portfolio.contributions.values()), portfolio.findings)
     _warn(later)
     return portfolio.result(time.perf_counter() - started, remarks + later)
+
+
+def _batch(images: Tensor) -> int:
+    """Networks of large images keep tens of megabytes an image for the way back."""
+    entries = images[0].numel() if len(images) else 1
+    return max(1, min(BATCH, BATCH_ENTRIES // entries))
 
 
 def _warn(sentences: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from pwcf.attacks import Attack, Findings, Task, about, is_black_box
 from pwcf.evaluation.run import Contribution, Run
 from pwcf.losses import margin
-from pwcf.metrics import within
+from pwcf.metrics import Measure, within
 from pwcf.models import Counted
 from pwcf.problems import MaxLoss, Problem, is_defined, is_surely_wrong, is_wrong
 from pwcf.solvers import Advance, Status
@@ -199,6 +199,7 @@ class Portfolio:
         """An attack's points made as good as a few forward passes can: inside the box, at the boundary, on the grid."""
         points = torch.clamp(points.detach().to(images.dtype), *box)
         eps = None if self.eps is None else self.eps[samples].to(images.device)
+        measure = Measure(self.problem.metric, images, samples, self.model.metric_passes, self.model.batch)
 
         def wrong(x: Tensor) -> Tensor:
             return is_surely_wrong(self.model.logits(x, samples), labels, self.problem.targeted)
@@ -207,13 +208,13 @@ class Portfolio:
             return is_wrong(self.model.logits(x, samples, alone=True), labels, self.problem.targeted)
 
         if eps is not None:
-            points = within(self.problem.metric, images, points, eps, box)
+            points = within(measure.exactly, images, points, eps, box)
         else:
             points, hit = outwards(wrong, images, points, box)
             points = to_boundary(wrong, images, points, hit)
             points, _ = outwards(wrong_alone, images, points, box)
         if self.eight_bit:
-            points = onto_grid(wrong_alone, self.problem.metric, images, points, eps, self.model.bounds)
+            points = onto_grid(wrong_alone, measure, points, eps, self.model.bounds)
         return points
 
     def _conclude(self, samples: Tensor) -> None:
@@ -239,7 +240,7 @@ class Portfolio:
         evidence = AnswerEvidence(self.stationarity, self.violation, self.shrink, self.excess)
         return Run(
             self.problem, self.radius, self.adversarial, self.x_adv, self.status, evidence, self.model.passes,
-            self.attack, seconds, remarks, list(self.contributions.values()),
+            self.model.metric_passes, self.attack, seconds, remarks, list(self.contributions.values()),
         )  # fmt: skip
 
 

@@ -62,6 +62,8 @@ class Run:
     status: list[Status]
     evidence: AnswerEvidence
     passes: Passes
+    metric_passes: Passes
+    """of the network that measures the distance, if there is one: no part of the budget"""
     attack: list[str]
     """(n,) which attack found the point; "" where none did"""
     seconds: float
@@ -81,7 +83,8 @@ class Run:
             x_adv=self.x_adv[here],
             status=[self.status[i] for i in rows.tolist()],
             evidence=replace(self.evidence, **evidence),
-            passes=Passes(self.passes.forward[rows], self.passes.backward[rows]),
+            passes=self.passes.select(rows),
+            metric_passes=self.metric_passes.select(rows),
             attack=[self.attack[i] for i in rows.tolist()],
             contributions=[replace(c, radius=c.radius[rows], passes=c.passes[rows]) for c in self.contributions],
         )
@@ -135,6 +138,11 @@ class Run:
         if bool(attacked.any()):
             total = self.passes.total[attacked].double().mean()
             lines.append(f"  passes per attacked sample: {total:.0f}; {self.seconds:.1f} s in all")
+        if self.problem.metric.about:
+            lines.append(f"  distance: {self.problem.metric.about}")
+        if bool(attacked.any()) and self.problem.metric.network:
+            own = self.metric_passes.total[attacked].double().mean()
+            lines.append(f"  passes of its network per attacked sample: {own:.0f}")
         lines += [f"  warning: {sentence}" for sentence in self.warnings]
         return "\n".join(lines)
 

@@ -1,29 +1,71 @@
-"""Distances between inputs: l_p by name or number, or any function of two batches."""
+"""Distances between inputs: l_p by name or number, perceptual ones, or any function of two batches."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+from pwcf.metrics.colour import LabDistance, lab
 from pwcf.metrics.l0 import L0
 from pwcf.metrics.lp import Lp, lp
+from pwcf.metrics.measure import Measure
 from pwcf.metrics.metric import Custom, Distance, Metric
+from pwcf.metrics.perceptual import FeatureDistance, Features, lpips, perceptual
+from pwcf.metrics.structural import StructuralDistance, ms_ssim, ssim
 from pwcf.metrics.within import measured, within
 
-__all__ = ["L0", "Custom", "Distance", "Lp", "Metric", "as_metric", "lp", "measured", "within"]
+__all__ = [
+    "L0",
+    "NAMED",
+    "Custom",
+    "Distance",
+    "FeatureDistance",
+    "Features",
+    "LabDistance",
+    "Lp",
+    "Measure",
+    "Metric",
+    "StructuralDistance",
+    "as_metric",
+    "lab",
+    "lp",
+    "lpips",
+    "measured",
+    "ms_ssim",
+    "perceptual",
+    "ssim",
+    "within",
+]  # fmt: skip
+
+NAMED: dict[str, Callable[[], Metric]] = {
+    "l0": L0,
+    "lab": lab,
+    "lpips": lpips,
+    "lpips-vgg": lambda: lpips("vgg16"),
+    "lpips-squeeze": lambda: lpips("squeezenet1_1"),
+    "ms-ssim": ms_ssim,
+    "pd": perceptual,
+    "pd-l1": lambda: perceptual(p=1),
+    "pd-self": lambda: perceptual("self"),
+    "pd-self-l1": lambda: perceptual("self", p=1),
+    "ssim": ssim,
+}
+"""What has a name beside the l_p, and how it is made."""
 
 
 def as_metric(metric: str | Metric | Distance) -> Metric:
-    """A metric from its name ("l0", "l1", "l1.5", "linf"), from a function, or as it is."""
+    """A metric from its name ("l1", "l1.5", "linf", "lpips", "pd", ...), from a function, or as it is."""
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
-        if metric.strip().lower() == "l0":
-            return L0()
-        match = re.fullmatch(r"l(\d+(?:\.\d+)?|inf)", metric.strip().lower())
+        name = metric.strip().lower()
+        if name in NAMED:
+            return NAMED[name]()
+        match = re.fullmatch(r"l(\d+(?:\.\d+)?|inf)", name)
         if match is None or float(match[1]) < 1:
             raise ValueError(
-                f'metric: expected "l0", "linf" or "l" and a number >= 1 such as "l1", "l1.5" or "l2", or a function '
-                f"d(reference, candidate), found {metric!r}"
+                f'metric: expected "linf", "l" and a number >= 1 such as "l1", "l1.5" or "l2", one of '
+                f"{', '.join(NAMED)}, or a function d(reference, candidate), found {metric!r}"
             )
         return lp(float(match[1]))
     if callable(metric):

@@ -18,6 +18,7 @@ _PROJECTIONS = {1.0: project_l1, 2.0: project_l2, math.inf: project_linf}
 class Lp(Metric):
     """|candidate - reference|_p per row."""
 
+    in_float64 = True
     p: float
 
     @property

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from pwcf.models import Classifier
+
 Distance = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -16,14 +18,41 @@ class Metric(ABC):
 
     differentiable = True
     """False for counts, which some attacks can make small all the same"""
+    in_float64 = False
+    """whether it computes in float64 when it is given float64, whatever else it knows"""
+    network = False
+    """whether a call runs a network: its passes are counted, apart from the classifier's"""
 
     @property
     @abstractmethod
     def name(self) -> str:
         """What tables call it."""
 
+    @property
+    def about(self) -> str:
+        """For the record, in words: what measures, where the name alone does not tell."""
+        return ""
+
     @abstractmethod
     def __call__(self, reference: Tensor, candidate: Tensor) -> Tensor: ...
+
+    def prepare(self, reference: Tensor) -> Tensor:
+        """(b, ...) all that the distance needs of the reference: computed once for many candidates."""
+        return reference
+
+    def from_prepared(self, prepared: Tensor, candidate: Tensor) -> Tensor:
+        """(b,) the distance of candidates from references that were prepared."""
+        return self(prepared, candidate)
+
+    def exactly(self, reference: Tensor, candidate: Tensor) -> Tensor:
+        """(b,) float64: the distance as it is judged, in as many digits as the metric can give."""
+        if self.in_float64:
+            reference, candidate = reference.double(), candidate.double()
+        return self(reference, candidate).double()
+
+    def of(self, classifier: Classifier) -> Metric:
+        """The metric for this classifier; another one only where it measures with the classifier itself."""
+        return self
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,11 @@ class Classifier:
             **{f"classifier.{name}": torch.as_tensor(value) for name, value in own.items() if value is not None},
         }
 
+    @property
+    def normalisation(self) -> tuple[float | Tensor | list[float] | None, float | Tensor | list[float] | None]:
+        """(mean, std), None where the model takes inputs as they are."""
+        return self._mean, self._std
+
     @contextmanager
     def in_use(self) -> Iterator[Classifier]:
         """Modules in eval mode, parameters without gradients; afterwards everything is as it was."""
@@ -114,6 +119,8 @@ class Counted:
 
     def __init__(self, classifier: Classifier, samples: int, batch: int = 256) -> None:
         self.classifier, self.passes, self.batch = classifier, Passes.none(samples), batch
+        self.metric_passes = Passes.none(samples)
+        """of the network that measures distances, where there is one; no part of a budget"""
 
     @property
     def bounds(self) -> tuple[float, float]:

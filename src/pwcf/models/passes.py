@@ -26,6 +26,10 @@ class Passes:
         """What a budget counts: forward plus backward."""
         return self.forward + self.backward
 
+    def select(self, rows: Tensor) -> Passes:
+        """Those of some samples (m,)."""
+        return Passes(self.forward[rows], self.backward[rows])
+
     def add(self, samples: Tensor, forward: int = 0, backward: int = 0) -> None:
         """Count one batch; a sample that fills several rows counts once for each."""
         samples = samples.cpu()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pwcf.losses import as_loss, margin
 from pwcf.metrics import Distance, Metric, as_metric
+from pwcf.models import Classifier
 
 # Distances are sums of many terms; a point this much beyond eps (relative) is at eps.
 EPS_SLACK = 1e-6
@@ -39,6 +40,10 @@ class MinRadius:
 
     def __str__(self) -> str:
         return f"min-radius, {self.metric.name}" + (", targeted" if self.targeted else "")
+
+    def of(self, classifier: Classifier) -> MinRadius:
+        """The question about this classifier, which some metrics measure with."""
+        return MinRadius(self.metric.of(classifier), targeted=self.targeted)
 
     def allows(self, distance: Tensor, eps: Tensor | None = None) -> Tensor:
         """(b,) whether an answer may lie at this distance: anywhere."""
@@ -98,6 +103,10 @@ class MaxLoss:
         if eps.dim() == 1 and eps.shape[0] != n:
             raise ValueError(f"eps: expected a number or {n} values, one per sample, found {eps.shape[0]}")
         return eps.expand(n).cpu()
+
+    def of(self, classifier: Classifier) -> MaxLoss:
+        """The question about this classifier, which some metrics measure with."""
+        return MaxLoss(self.metric.of(classifier), self.eps, self.loss, targeted=self.targeted)
 
     def allows(self, distance: Tensor, eps: Tensor | None = None) -> Tensor:
         """(b,) whether an answer may lie at this distance (float64): of all samples, or of some with these ``eps``."""

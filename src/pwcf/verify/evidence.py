@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from pwcf.losses import margin, without
-from pwcf.metrics import Lp, Metric
+from pwcf.metrics import Lp, Measure, Metric
 from pwcf.models import Counted
 from pwcf.problems import MinRadius, Problem
 
@@ -75,7 +75,8 @@ def gather_evidence(
     if not problem.metric.differentiable:  # linear models tell nothing of a count
         return AnswerEvidence(nothing + 1, nothing, nothing + NEAR, nothing + 1)
     cuts = _cuts(model, problem, images, labels, points, samples, models)
-    state = _State.of(problem.metric, images, points, distance, box)
+    measure = Measure(problem.metric, images, samples, model.metric_passes, model.batch)
+    state = _State.of(measure, points, distance, box)
     wide, mix = _least(cuts, state)
     near = _rescaled(mix, state, NEAR)
     # The ball that holds the optimum is within twice the radius of x, and E(2 r) <= 2 E(r). That is said in the
@@ -147,17 +148,17 @@ class _State:
     up: Tensor
 
     @classmethod
-    def of(cls, metric: Metric, images: Tensor, points: Tensor, distance: Tensor, box: tuple[Tensor, Tensor]) -> _State:
-        reference, x = (images.double(), points.double()) if isinstance(metric, Lp) else (images, points)
-        with torch.enable_grad():
-            leaf = x.detach().requires_grad_(True)
-            (slope,) = torch.autograd.grad(metric(reference, leaf).sum(), leaf)
+    def of(cls, measure: Measure, points: Tensor, distance: Tensor, box: tuple[Tensor, Tensor]) -> _State:
+        metric, images = measure.metric, measure.images
+        exact = measure.in_float64() if metric.in_float64 else measure
+        everyone = torch.arange(len(images), device=images.device)
+        _, slope = exact.value_and_slope(points.to(exact.images.dtype), everyone)
         lower, upper = box
         return cls(
             metric,
             (points.double() - images.double()).flatten(1),
             distance.to(points.device),
-            torch.nan_to_num(slope.flatten(1).double()),
+            slope.flatten(1).double(),
             (points - lower).flatten(1).double(),
             (upper - points).flatten(1).double(),
             (points > lower).flatten(1),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pwcf.metrics import measured
+from pwcf.metrics import Measure
 from pwcf.models import Counted
 from pwcf.problems import Problem, is_wrong
 
@@ -47,7 +47,8 @@ def recheck(
         )
     lower, upper = model.bounds
     inside = ((points >= lower) & (points <= upper)).flatten(1).all(1)
-    logits = model.logits(points, torch.arange(images.shape[0]) if samples is None else samples, alone=True)
+    samples = torch.arange(images.shape[0]) if samples is None else samples
+    logits = model.logits(points, samples, alone=True)
     wrong = is_wrong(logits, labels, problem.targeted)
-    distance = measured(problem.metric, images, points)
+    distance = Measure(problem.metric, images, samples, model.metric_passes, model.batch).exactly(points)
     return Checked(inside & wrong & problem.allows(distance, eps), distance, logits)

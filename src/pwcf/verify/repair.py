@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pwcf.metrics import Lp, Metric, measured
+from pwcf.metrics import Lp, Measure
 
 Rounding = Literal["away", "nearest", "towards"]
 # Halvings towards the image: 2^-8 of the distance is left, where the next float32 would hardly differ.
@@ -89,13 +89,13 @@ def grid_passes(eps: bool) -> int:
 
 def onto_grid(
     wrong: Callable[[Tensor], Tensor],
-    metric: Metric,
-    images: Tensor,
+    measure: Measure,
     points: Tensor,
     eps: Tensor | None,
     bounds: tuple[float, float],
 ) -> Tensor:
     """Stretched as little as it takes to be misclassified once rounded to 8 bits; within eps (n,) if there is one."""
+    images, metric = measure.images, measure.metric
     shape = (-1, *(1 for _ in images.shape[1:]))
     best = to_grid(images, points, bounds)
     settled = torch.zeros(images.shape[0], dtype=torch.bool, device=images.device)
@@ -107,7 +107,7 @@ def onto_grid(
             rounded = to_grid(images, trial, bounds, rounding)
             hit = wrong(rounded) & ~settled
             if eps is not None:
-                hit &= measured(metric, images, rounded) <= eps
+                hit &= measure.exactly(rounded) <= eps
             best = torch.where(hit.view(shape), rounded, best)
             settled |= hit
     return best

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -75,5 +76,6 @@ class Objective:
         near = measured(task.problem.metric, task.images[whose], points) <= eps * (1 + ROUNDING)
         hit, whose, points, eps = hit[near], whose[near], points[near], eps[near]
         box = task.lower[whose], task.upper[whose]
-        self.answers[whose] = within(task.problem.metric, task.images[whose], points, eps, box)
+        images = task.images[whose]
+        self.answers[whose] = within(partial(measured, task.problem.metric, images), images, points, eps, box)
         self.broken[whose] = is_surely_wrong(logits[hit], labels[hit], targeted)

@@ -183,5 +183,5 @@ def into_ball(form: Formulation, points: Tensor) -> Tensor:
     """The last point on the way from the image to x' that is within eps: x' itself if it is."""
     assert form.task.eps is not None
     images, x = form.task.images, points.view_as(form.task.images)
-    drawn = within(form.metric, images, x, form.task.eps.to(x.device), (form.task.lower, form.task.upper))
+    drawn = within(form.measure.exactly, images, x, form.task.eps.to(x.device), (form.task.lower, form.task.upper))
     return drawn.flatten(1)

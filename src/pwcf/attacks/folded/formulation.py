@@ -55,7 +55,7 @@ class Formulation:
         self.x, self.lower, self.upper = (t.flatten(1) for t in (task.images, task.lower, task.upper))
         # Entries whose bounds agree are no variables: a fold would have to hold them against the network's slope.
         self.fixed = self.lower == self.upper
-        self.metric = task.problem.metric
+        self.metric, self.measure = task.problem.metric, task.measure()
         self.p = self.metric.p if isinstance(self.metric, Lp) else None
         self.slacks = self._slacks()
         self.scale = math.sqrt(self.n) if how.rescale and self.p == math.inf else 1.0
@@ -112,7 +112,7 @@ class Formulation:
 
     def distance(self, points: Tensor, rows: Tensor) -> Tensor:
         """d(x, x') (a,) of flat points (a, n)."""
-        return self.metric(self.x[rows].view(-1, *self.shape), points.view(-1, *self.shape))
+        return self.measure(points.view(-1, *self.shape), rows)
 
     def eps(self, rows: Tensor) -> Tensor:
         """(a,) in the images' dtype."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pwcf.attacks.attack import Task
-from pwcf.metrics import Lp, measured
+from pwcf.metrics import Lp
 from pwcf.metrics.l0 import L0
 from pwcf.problems import is_defined, is_surely_wrong
 
@@ -41,6 +41,7 @@ class Watched(nn.Module):
         self._everyone = torch.arange(n, device=task.images.device)
         self._numbers = task.samples.cpu()
         self._before = task.model.passes.total[self._numbers]
+        self._measure = task.measure()
         self._fixed = task.lower >= task.upper
         # From here on nothing can be gained: any answer within eps, and one entry where entries are counted.
         least = 1.0 if isinstance(task.problem.metric, L0) else 0.0
@@ -128,7 +129,7 @@ class Watched(nn.Module):
         if hits.numel() == 0:
             return
         owner = rows[hits]
-        distance = measured(task.problem.metric, task.images[owner], x[hits])
+        distance = self._measure.exactly(x[hits], owner)
         eps = None if task.eps is None else task.eps.to(owner.device)[owner] + self._slack
         # The nearest one of every owner: sorted by owner, and by distance within.
         order = distance.argsort()

@@ -73,7 +73,7 @@ class Search:
 
     def __init__(self, task: Task) -> None:
         self.task, self.metric = task, task.problem.metric
-        self.shape = task.images.shape[1:]
+        self.shape, self.measure = task.images.shape[1:], task.measure()
         self.centre, self.lower, self.upper = (t.flatten(1) for t in (task.images, task.lower, task.upper))
         self.masked = bool((self.lower != self.lower[:1]).any() or (self.upper != self.upper[:1]).any())
         self.seeds = seeds_of(task.images, task.seed)
@@ -118,9 +118,9 @@ class Search:
         logits = self.task.model.logits(known, self.task.samples)
         wrong = is_surely_wrong(logits, self.task.labels, self.task.problem.targeted)
         reached = without(logits, self.task.labels).argmax(1)
-        radius, _ = self._distance(self.centre, known.flatten(1))
-        match = self.table.targets == reached.unsqueeze(1)
         everyone = torch.arange(len(known), device=known.device)
+        radius = self.measure.values(known, everyone)
+        match = self.table.targets == reached.unsqueeze(1)
         radius = torch.where(wrong & (radius > 0), radius, torch.inf)
         self.table.store(everyone, match.long().argmax(1), radius, known.flatten(1), reached)
 
@@ -215,7 +215,7 @@ class Search:
     def _step(self, rows: Rows, leg: Leg, share: float) -> Rows:
         x = rows.x
         wrong, other, c, g = self._linearise(rows.image, x, self.table.targets[rows.image, rows.column])
-        radius, slope = self._distance(rows.centre, x)
+        radius, slope = self._distance(rows, x)
         better = (wrong & (radius < rows.best)).nonzero().squeeze(1)
         # Rows own these: they are written in place, a few rows at a time.
         rows.best[better], rows.best_x[better], rows.reached[better] = radius[better], x[better], other[better]
@@ -296,16 +296,12 @@ class Search:
 
         return boundary_points(is_wrong, centre, [landmark(name, centre, lower, upper) for name in names])
 
-    def _distance(self, centre: Tensor, x: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _distance(self, rows: Rows, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Distance of x (r, n) from its image, with its gradient where the rule has nothing better."""
-        reference, candidate = (t.view(-1, *self.shape) for t in (centre, x))
         if isinstance(self.metric, Lp):
-            return self.metric(reference, candidate), None
-        with torch.enable_grad():
-            leaf = candidate.detach().requires_grad_(True)
-            distance = self.metric(reference, leaf)
-            (slope,) = torch.autograd.grad(distance.sum(), leaf)
-        return distance.detach(), torch.nan_to_num(slope.flatten(1))
+            return self.metric(rows.centre, x), None
+        distance, slope = self.measure.value_and_slope(x.view(-1, *self.shape), rows.image)
+        return distance, slope.flatten(1)
 
     def _linearise(self, image: Tensor, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Of x (r, n): misclassified or not, the likeliest class beside the label, c and its gradient.

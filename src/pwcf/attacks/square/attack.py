@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor
 
 from pwcf.attacks.attack import Task, check_settings
 from pwcf.attacks.radius_search import search_radius
 from pwcf.attacks.square.search import MOVES, Search
-from pwcf.metrics import Lp, within
+from pwcf.metrics import Lp, measured, within
 from pwcf.problems import Problem
 
 
@@ -55,4 +56,5 @@ class Square:
         if len(rows):
             queries = task.budget if self.queries is None else min(self.queries, task.budget)
             points[rows] = Search(task.select(rows), metric.p).run(queries, self.p)
-        return within(metric, task.images, points, eps, (task.lower, task.upper))
+        distance = partial(measured, metric, task.images)
+        return within(distance, task.images, points, eps, (task.lower, task.upper))

@@ -1,0 +1,75 @@
+"""A metric about given images: what it needs of them computed once, its network's passes counted for each."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from pwcf.metrics.metric import Metric
+from pwcf.models import Passes
+
+
+class Measure:
+    """Distances from images (n, ...). ``rows`` (b,) are the places of the images that b points belong to.
+
+    Args:
+        samples: (n,) the numbers that passes are counted under.
+        passes: where they are counted, if the metric has a network.
+        batch: rows per call.
+    """
+
+    def __init__(self, metric: Metric, images: Tensor, samples: Tensor, passes: Passes, batch: int) -> None:
+        self.metric, self.images, self.samples, self.passes, self.batch = metric, images, samples, passes, batch
+
+    @cached_property
+    def prepared(self) -> Tensor:
+        """(n, ...) what the metric needs of the images, from the first time it is needed."""
+        self._count(None, forward=1)
+        with torch.no_grad():
+            return torch.cat([self.metric.prepare(some) for some in torch.split(self.images, self.batch)])
+
+    def __call__(self, points: Tensor, rows: Tensor) -> Tensor:
+        """(b,) with the graph of the points (b, ...), in one call. A backward pass is counted when it happens."""
+        distance = self.metric.from_prepared(self.prepared[rows], points)
+        self._count(rows, forward=1)
+        if self.metric.network and distance.requires_grad:
+            distance.register_hook(lambda _: self._count(rows, backward=1))  # type: ignore[no-untyped-call]
+        return distance
+
+    def value_and_slope(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """(b,) distances and (b, ...) their gradients: 0 where there is none."""
+        parts = []
+        for some in range(0, len(points), self.batch):
+            here = slice(some, some + self.batch)
+            with torch.enable_grad():
+                leaf = points[here].detach().requires_grad_(True)
+                distance = self(leaf, rows[here])
+                (slope,) = torch.autograd.grad(distance.sum(), leaf)
+            parts.append((distance.detach(), torch.nan_to_num(slope)))
+        values, slopes = zip(*parts, strict=True)
+        return torch.cat(values), torch.cat(slopes)
+
+    @torch.no_grad()
+    def values(self, points: Tensor, rows: Tensor) -> Tensor:
+        """(b,) distances."""
+        parts = zip(torch.split(points, self.batch), torch.split(rows, self.batch), strict=True)
+        return torch.cat([self(some, where) for some, where in parts])
+
+    @torch.no_grad()
+    def exactly(self, points: Tensor, rows: Tensor | None = None) -> Tensor:
+        """(b,) float64, as distances are judged; without ``rows`` of one point for every image."""
+        images = self.images if rows is None else self.images[rows]
+        self._count(rows, forward=2)  # nothing that was prepared: this is the independent look
+        parts = zip(torch.split(images, self.batch), torch.split(points, self.batch), strict=True)
+        return torch.cat([self.metric.exactly(*pair) for pair in parts])
+
+    def in_float64(self) -> Measure:
+        """The same in double precision, for metrics that can."""
+        return Measure(self.metric, self.images.double(), self.samples, self.passes, self.batch)
+
+    def _count(self, rows: Tensor | None, forward: int = 0, backward: int = 0) -> None:
+        if self.metric.network:
+            samples = self.samples if rows is None else self.samples[rows.to(self.samples.device)]
+            self.passes.add(samples, forward, backward)

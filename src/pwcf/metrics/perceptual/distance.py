@@ -1,0 +1,68 @@
+"""The perceptual distance of the paper (eq. LPIPS Constraint) and LPIPS: norms of differences of features."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from pwcf.metrics.metric import Metric
+from pwcf.metrics.perceptual.features import Features
+
+
+class FeatureDistance(Metric):
+    """|phi(candidate) - phi(reference)|_p per row, p = 1 or 2; or the square of the latter, as LPIPS has it.
+
+    Args:
+        features: phi.
+        name: what tables call it.
+        p: 2, or 1.
+        squared: for p = 2.
+        about: which network with which weights, for the record.
+    """
+
+    in_float64 = True
+    network = True
+
+    def __init__(self, features: Features, name: str, p: int = 2, squared: bool = False, about: str = "") -> None:
+        if p not in (1, 2) or (squared and p == 1):
+            raise ValueError(f"p: expected 1 or 2, and 2 for a square, found {p!r}")
+        self.p, self.squared = p, squared
+        self._name, self._about = name, about
+        # One set of weights for every dtype images come in: images in float64 are measured in it. Copies, in eval mode:
+        # the network may be the user's own, and is left as it is.
+        self._in: Callable[[torch.dtype], Features] = functools.cache(features.copied)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def about(self) -> str:
+        return self._about
+
+    def features(self, x: Tensor) -> Tensor:
+        """phi(x) (b, m) with the graph of x, computed in its dtype and on its device."""
+        features = self._in(x.dtype)
+        if features.mean.device != x.device:
+            features.to(x.device)
+        out: Tensor = features(x)
+        return out
+
+    def __call__(self, reference: Tensor, candidate: Tensor) -> Tensor:
+        return self.from_prepared(self.features(reference), candidate)
+
+    def prepare(self, reference: Tensor) -> Tensor:
+        return self.features(reference)
+
+    def from_prepared(self, prepared: Tensor, candidate: Tensor) -> Tensor:
+        return self.of_difference(self.features(candidate) - prepared)
+
+    def of_difference(self, difference: Tensor) -> Tensor:
+        """(b,) from phi(candidate) - phi(reference) (b, m)."""
+        if self.squared:
+            return difference.square().sum(1)
+        norm: Tensor = torch.linalg.vector_norm(difference, ord=self.p, dim=1)
+        return norm

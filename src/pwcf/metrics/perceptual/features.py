@@ -1,0 +1,128 @@
+"""Intermediate features of a network as one vector per image, scaled so that Euclidean distance is perceptual distance.
+
+Of every layer's map the channels at each position are divided by their norm, and all by the root of the number of
+positions (Zhang et al. 2018):  |phi(x) - phi(x')|_2^2  is the sum over layers of the mean over positions of the squared
+differences. With weights w_c of the channels (LPIPS's linear heads) channel c is scaled by sqrt(w_c).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+# Channels that are all 0 stay 0.
+SMALLEST = 1e-10
+# What torch says of images that strided layers leave nothing of.
+_TOO_SMALL = ("output size is too small", "greater than actual input size")
+
+
+class Features(nn.Module):
+    """phi: images (b, ...) -> (b, m).
+
+    Args:
+        network: called with (x - mean) / std. From the second call on nothing beyond the last layer is computed; the
+            first one finds out which that is.
+        layers: names of the submodules whose outputs count, as the network leaves them (a layer that changes its input
+            in place changes what the layer before it has left). One that the network uses several times, as many
+            activations are, counts every time.
+        mean, std: numbers, one per channel, or anything else that fits an input.
+        heads: weights >= 0 of the channels of every layer.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        network: nn.Module,
+        layers: Sequence[str],
+        mean: Tensor | Sequence[float] | float = 0.0,
+        std: Tensor | Sequence[float] | float = 1.0,
+        heads: Sequence[Tensor] | None = None,
+    ) -> None:
+        super().__init__()
+        known = dict(network.named_modules())
+        if missing := [name for name in layers if name not in known]:
+            some = ", ".join(repr(name) for name in list(known)[1:9])
+            raise ValueError(f"layers: expected names of the network's modules such as {some}, found {missing}")
+        if not layers:
+            raise ValueError("layers: expected at least one, found none")
+        if heads is not None and len(heads) != len(layers):
+            raise ValueError(f"heads: expected one for each of {len(layers)} layers, found {len(heads)}")
+        self.network, self.layers = network, tuple(layers)
+        self._outputs: int | None = None  # how many the layers have, all together
+        # Of three axes the channels are the last for tokens, but not for what one-dimensional convolutions leave.
+        self._last_of_three = not any(isinstance(module, nn.Conv1d) for module in known.values())
+        self.register_buffer("mean", torch.as_tensor(mean, dtype=torch.get_default_dtype()))
+        self.register_buffer("std", torch.as_tensor(std, dtype=torch.get_default_dtype()))
+        self.heads = nn.ParameterList([] if heads is None else [nn.Parameter(head.clone(), False) for head in heads])
+
+    def forward(self, x: Tensor) -> Tensor:
+        # Grey images become colours here, where a mean has three channels.
+        maps = self._maps((x - _per_channel(self.mean, x)) / _per_channel(self.std, x))
+        return torch.cat([self._scaled(layer, map) for layer, map in maps], 1)
+
+    def _maps(self, x: Tensor) -> list[tuple[int, Tensor]]:
+        """The layers' outputs in the order they are computed. Hooks stay only for the call: the network may be
+        somebody's own.
+        """
+        maps: list[tuple[int, Tensor]] = []
+        handles = []
+
+        def keep(layer: int, name: str) -> None:
+            def hook(module: nn.Module, inputs: object, output: object) -> None:
+                if not isinstance(output, Tensor):
+                    raise TypeError(f"layers: expected modules that return tensors, {name!r} returns {type(output)}")
+                maps.append((layer, output))
+                if len(maps) == self._outputs:
+                    raise _Complete
+
+            handles.append(self.network.get_submodule(name).register_forward_hook(hook))
+
+        try:
+            for layer, name in enumerate(self.layers):
+                keep(layer, name)
+            self.network(x)
+        except _Complete:
+            pass
+        except RuntimeError as error:
+            if not any(words in str(error).lower() for words in _TOO_SMALL):
+                raise
+            size = " x ".join(str(side) for side in x.shape[2:])
+            raise ValueError(
+                f"images: expected larger ones, the network has nothing left of {size} (AlexNet: 31 a side): {error}"
+            ) from error
+        finally:
+            for handle in handles:
+                handle.remove()
+        called = {layer for layer, _ in maps}
+        if missing := [name for layer, name in enumerate(self.layers) if layer not in called]:
+            raise ValueError(f"layers: expected layers that the network uses, found {missing}, which it did not call")
+        self._outputs = len(maps)
+        return maps
+
+    def _scaled(self, layer: int, map: Tensor) -> Tensor:
+        """(b, entries) of one layer's map: (b, c), (b, tokens, c) or (b, c, ...)."""
+        at = 2 if map.dim() == 3 and self._last_of_three else 1
+        positions = math.prod(map.shape[1:]) / map.shape[at]
+        scaled: Tensor = nn.functional.normalize(map, dim=at, eps=SMALLEST) / positions**0.5
+        if len(self.heads):
+            shape = [-1 if axis == at else 1 for axis in range(map.dim())]
+            scaled = scaled * self.heads[layer].sqrt().view(shape)
+        return scaled.flatten(1)
+
+    def copied(self, dtype: torch.dtype) -> Features:
+        """Another one that computes in this dtype, whatever becomes of this one."""
+        return copy.deepcopy(self).to(dtype).eval().requires_grad_(False)
+
+
+class _Complete(BaseException):
+    """All that is wanted of the network is there. No Exception: the network must not mistake it for a failure."""
+
+
+def _per_channel(value: Tensor, x: Tensor) -> Tensor:
+    return value.to(x).view(1, -1, *(1 for _ in x.shape[2:])) if value.dim() == 1 else value.to(x)

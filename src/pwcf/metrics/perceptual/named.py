@@ -1,0 +1,140 @@
+"""The perceptual distances by name: PD of the paper, LPIPS, with the network of one's choice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from pwcf.metrics.metric import Metric
+from pwcf.metrics.perceptual import weights as files
+from pwcf.metrics.perceptual.backbones import LIBRARIES, from_library, from_module, known
+from pwcf.metrics.perceptual.distance import FeatureDistance
+from pwcf.metrics.perceptual.features import Features
+from pwcf.metrics.perceptual.networks import NETWORKS
+from pwcf.models import Classifier
+
+# LPIPS's own package has its heads, but not the networks.
+_HEADS = "weights/v0.1"
+
+
+def perceptual(
+    backbone: str | nn.Module = "alexnet",
+    *,
+    p: int = 2,
+    layers: Sequence[str] | None = None,
+    weights: str | os.PathLike[str] | None = None,
+    mean: Tensor | Sequence[float] | float | None = None,
+    std: Tensor | Sequence[float] | float | None = None,
+    name: str | None = None,
+) -> Metric:
+    """PD:  |phi(x) - phi(x')|_p  over the normalised intermediate features of a network (paper, eq. LPIPS Constraint).
+
+    Args:
+        backbone: "alexnet", "vgg16" or "squeezenet1_1" for images in [0, 1]; "self", the classifier that is evaluated;
+            "torchvision:NAME" or "timm:NAME"; or a module.
+        p: 2, or 1 for the l1 variant.
+        layers: names of the modules whose outputs are compared; by default those of LPIPS, a library's stages, or all
+            activations.
+        weights: a file of weights. Without, the first that fits in the folders of PWCF_WEIGHTS or torch's cache; for
+            the libraries, their own, which they may download.
+        mean, std: with a module, what it is to be called with: (x - mean) / std.
+        name: what tables call it.
+    """
+    if p not in (1, 2):
+        raise ValueError(f"p: expected 1 or 2, found {p!r}")
+    called = name or "pd" + ("-self" if backbone == "self" else "") + ("-l1" if p == 1 else "")
+    if isinstance(backbone, str) and (mean is not None or std is not None):
+        raise ValueError("mean, std: expected only with a module; a named backbone has its own")
+    if isinstance(backbone, nn.Module):
+        if weights is not None:
+            raise ValueError("weights: expected only with a named backbone; load them into the module")
+        found = from_module(backbone, layers, mean, std, f"features of a {type(backbone).__name__}")
+    elif backbone == "self":
+        if weights is not None:
+            raise ValueError("weights: expected only with a named backbone; 'self' is the classifier as it is")
+        return SelfDistance(called, p, None if layers is None else tuple(layers))
+    elif backbone in NETWORKS:
+        found = known(backbone, weights, layers)
+    elif isinstance(backbone, str) and backbone.partition(":")[0] in LIBRARIES:
+        found = from_library(backbone, weights, layers)
+    else:
+        raise ValueError(
+            f"backbone: expected one of {', '.join(NETWORKS)}, 'self', 'torchvision:NAME', 'timm:NAME' or a module, "
+            f"found {backbone!r}"
+        )
+    return FeatureDistance(found.features, called, p, about=f"PD, l{p} over {found.about}")
+
+
+def lpips(
+    network: str = "alexnet",
+    *,
+    weights: str | os.PathLike[str] | None = None,
+    heads: str | os.PathLike[str] | None = None,
+) -> FeatureDistance:
+    """LPIPS v0.1 with its linear heads, for images in [0, 1].
+
+    Args:
+        network: "alexnet", "vgg16" or "squeezenet1_1" ("alex", "vgg" and "squeeze" mean the same).
+        weights: a file with the network's weights; without, as for ``perceptual``.
+        heads: a file with the heads; without, lpips_lin_*_v0.1.pt from the same folders, or from the package lpips.
+    """
+    short = {entry.lpips: name for name, entry in NETWORKS.items()}
+    network = short.get(network, network)
+    if network not in NETWORKS:
+        raise ValueError(f"network: expected one of {', '.join(NETWORKS)}, found {network!r}")
+    found = known(network, weights)
+    entry = NETWORKS[network]
+    if heads is None:
+        beside = [Path(weights).parent] if weights is not None else []
+        packaged = files.package_folder("lpips", _HEADS)
+        try:
+            heads = files.find("LPIPS's heads", f"lpips_lin_{entry.lpips}_v0.1", also=beside)
+        except FileNotFoundError:
+            if not packaged:
+                raise
+            heads = packaged[0] / f"{entry.lpips}.pth"
+    state = files.load("heads", heads)
+    scales = [_head(state, layer, channels, heads) for layer, channels in enumerate(entry.channels)]
+    base = found.features
+    features = Features(base.network, entry.layers, base.mean, base.std, scales)
+    called = "lpips" if network == "alexnet" else f"lpips-{entry.lpips}"
+    about = f"LPIPS v0.1 with {found.about}, heads with SHA-256 {files.checksum(heads)}..."
+    return FeatureDistance(features, called, squared=True, about=about)
+
+
+def _head(state: dict[str, Tensor], layer: int, channels: int, path: object) -> Tensor:
+    """(channels,) the weights of one layer."""
+    head = state.get(f"lin{layer}.model.1.weight")
+    if head is None or head.numel() != channels or bool((head < 0).any()):
+        raise ValueError(f"heads: expected {channels} weights >= 0 as lin{layer}.model.1.weight in {path}")
+    return head.flatten()
+
+
+class SelfDistance(Metric):
+    """PD over the features of the classifier that is evaluated: ``evaluate`` says which."""
+
+    network = True
+
+    def __init__(self, name: str, p: int, layers: tuple[str, ...] | None) -> None:
+        self._name, self.p, self.layers = name, p, layers
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def __call__(self, reference: Tensor, candidate: Tensor) -> Tensor:
+        raise ValueError(f"metric {self.name}: measures with the classifier; ask pwcf.evaluate, or use .of(classifier)")
+
+    def of(self, classifier: Classifier) -> Metric:
+        model = classifier.model
+        if not isinstance(model, nn.Module):
+            raise TypeError(
+                f"metric {self.name}: expected a classifier that is a torch.nn.Module, found {type(model).__name__}; "
+                "give one to pwcf.metrics.perceptual"
+            )
+        mean, std = classifier.normalisation
+        found = from_module(model, self.layers, mean, std, f"the classifier's own features ({type(model).__name__})")
+        return FeatureDistance(found.features, self.name, self.p, about=f"PD, l{self.p} over {found.about}")
