@@ -3,9 +3,7 @@
     python benchmarks/perceptual_agreement.py --out docs/benchmarks    # needs perceptual-advex and the real networks
 
 The distance is that of AlexNet's features (PD). Success: share of points that are misclassified within eps as they are
-handed over, nothing drawn in; violation: share of points beyond eps. Means over seeds.
-
-Their code is run as it is and repaired (see HEAD), which tells whether a difference is one of the algorithm.
+handed over, nothing drawn in. Their code is run as it is and repaired (see HEAD): is a difference the algorithm's?
 """
 
 from __future__ import annotations
@@ -56,7 +54,8 @@ success of ours in `pwcf.evaluate`, which draws in what is beyond eps; there Fas
 Repaired is their code with its projection mended, and with the answers kept that it passes on the way; the difference
 is to that. As it is, a point that Newton's steps do not bring within eps (they aim 0.1 inside it, so with a small eps
 they seldom do) sends the whole batch to a bisection, which begins where the steps have led, not where they began, and
-ends at the last point tried, inside or not; and a point that is an answer is moved once more before it is handed over.
+ends at the last point tried, inside or not; the steps follow the sum of all gradients so far; and a point that is an
+answer is moved once more before it is handed over.
 
 | net | eps | attack | ours | repaired | as it is | difference | violation | as it is | seconds | as it is | verified |
 |---|---|---|---|---|---|---|---|---|---|---|---|
@@ -167,32 +166,45 @@ class Recording(nn.Module):
         return logits
 
 
-class Repaired(nn.Module):
-    """Their projection by Newton's steps, for one image at a time, and another way in where it fails."""
+class Outside(nn.Module):
+    """In place of their bisection: notes that it was called for, and hands over what Newton's steps have left."""
 
-    def __init__(self, newton: nn.Module, metric: FeatureDistance, eps: float) -> None:
-        super().__init__()
-        self.newton, self.metric, self.eps = newton, metric, eps
-        newton.bisection_projection = NoProjection()
+    called = False
 
     def forward(self, images: Tensor, points: Tensor, features: Tensor | None = None) -> Tensor:
-        points = points.detach()
-        stepped = torch.cat([self.newton(*pair) for pair in zip(images.split(1), points.clone().split(1), strict=True)])
-        eps = torch.full((len(images),), self.eps, dtype=torch.float64)
-        box = torch.zeros_like(images), torch.ones_like(images)
-        with torch.no_grad():
-            failed = self.metric.exactly(images, stepped) > eps
-            drawn = within(lambda x: self.metric.exactly(images, x), images, points, eps, box)
-        return torch.where(failed.view(-1, 1, 1, 1), drawn, stepped)
-
-
-class NoProjection(nn.Module):
-    def forward(self, images: Tensor, points: Tensor, features: Tensor | None = None) -> Tensor:
+        self.called = True
         return points
 
 
+class Repaired(nn.Module):
+    """Their projection by Newton's steps, one image and one step at a time, and another way in where they fail."""
+
+    def __init__(self, newton: Any, metric: FeatureDistance, eps: float) -> None:
+        super().__init__()
+        self.newton, self.metric, self.eps, self.outside = newton, metric, eps, Outside()
+        self.steps, newton.max_iterations, newton.bisection_projection = newton.max_iterations, 1, self.outside
+
+    def forward(self, images: Tensor, points: Tensor, features: Tensor | None = None) -> Tensor:
+        points = points.detach()
+        stepped = torch.cat([self._stepped(*pair) for pair in zip(images.split(1), points.split(1), strict=True)])
+        eps = torch.full((len(images),), self.eps, dtype=torch.float64)
+        box = torch.zeros_like(images), torch.ones_like(images)
+        with torch.no_grad():
+            drawn = within(lambda x: self.metric.exactly(images, x), images, points, eps, box)
+        return torch.where(torch.isnan(stepped), drawn, stepped)
+
+    def _stepped(self, image: Tensor, point: Tensor) -> Tensor:
+        """NaN where the last of the steps still began outside."""
+        for _ in range(self.steps):
+            self.outside.called = False
+            point = self.newton(image, point.clone()).detach()
+            if not self.outside.called:
+                return point
+        return torch.full_like(point, torch.nan)
+
+
 def feature_model(attacks: Any, network: nn.Module) -> nn.Module:
-    """AlexNet as they want a network to measure with."""
+    """A network as they want one to measure with."""
 
     class Measuring(attacks.FeatureModel):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
@@ -205,8 +217,8 @@ def feature_model(attacks: Any, network: nn.Module) -> nn.Module:
     return Measuring()
 
 
-def mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+def mean(scores: list[Score], what: str) -> float:
+    return sum(getattr(score, what) for score in scores) / len(scores)
 
 
 def lines_of(judge: Judge, attacks: Any, alexnet: nn.Module, seeds: int) -> Iterator[str]:
@@ -216,12 +228,12 @@ def lines_of(judge: Judge, attacks: Any, alexnet: nn.Module, seeds: int) -> Iter
         own, other = ([judge.score(side, seed) for seed in range(seeds)] for side in (ours, theirs[name]))
         # Of Fast-LPA there is nothing to repair: the last points count, as published.
         fixed = other if name == "Fast-LPA" else [judge.score(repaired[name], seed) for seed in range(seeds)]
-        verified = mean([judge.verified(whole[name], seed) for seed in range(seeds)])
-        success = [mean([score.success for score in side]) for side in (own, fixed, other)]
+        verified = sum(judge.verified(whole[name], seed) for seed in range(seeds)) / seeds
+        success = [mean(side, "success") for side in (own, fixed, other)]
         cells = [judge.task.name, f"{judge.eps:g}", name, *(f"{value:.4g}" for value in success)]
         cells.append(f"{success[0] - success[1]:+.1f}")
-        cells += [f"{mean([score.violation for score in side]):.4g}" for side in (own, other)]
-        cells += [f"{mean([score.seconds for score in side]):.1f}" for side in (own, other)]
+        cells += [f"{mean(side, 'violation'):.4g}" for side in (own, other)]
+        cells += [f"{mean(side, 'seconds'):.1f}" for side in (own, other)]
         line = "| " + " | ".join([*cells, f"{verified:.4g}"]) + " |"
         print(line, flush=True)
         yield line
@@ -237,7 +249,7 @@ def main() -> None:
     torch.set_num_threads(1)
     zoo = find_zoo()
     if zoo is None:
-        raise SystemExit("no zoo.py in the folder of real networks: name that folder in PWCF_REALDATA")
+        raise SystemExit("no zoo.py: name the folder of real networks in PWCF_REALDATA")
     attacks = reference()
     alexnet = feature_model(attacks, zoo.alexnet_features())
     metric = pwcf.metrics.perceptual(weights=Path(zoo.__file__).parent / "lpips" / "alexnet_features.pt")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
+from itertools import pairwise
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from torch import Tensor, nn
 
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.attacks import Task
-from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd
+from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd, lagrange
 from pwcf.attacks.perceptual.projections import into_ball
 from pwcf.attacks.perceptual.rows import NOISE, starts_of
 from pwcf.attacks.perceptual.ruler import Ruler
@@ -22,7 +24,9 @@ from pwcf.problems import Problem, is_wrong
 
 SHAPE, ROWS, CLASSES = (2, 5, 6), 6, 4
 AnyAttack = Lpa | FastLpa | Ppgd
-ALL = pytest.mark.parametrize("attack", [Lpa(), FastLpa(), Ppgd()], ids=lambda attack: attack.name)
+# As published; and LPA with half of its steps, for time.
+FULL = pytest.mark.parametrize("attack", [Lpa(), FastLpa(), Ppgd()], ids=lambda attack: attack.name)
+ALL = pytest.mark.parametrize("attack", [Lpa(steps=10), FastLpa(), Ppgd()], ids=lambda attack: attack.name)
 
 
 def features(seed: int = 0) -> nn.Module:
@@ -70,10 +74,9 @@ def answers(task: Task, points: Tensor) -> Tensor:
     return near & is_wrong(task.model.classifier(points), task.labels, task.problem.targeted)
 
 
-@ALL
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("loss", ["margin", "ce", "dlr"])
-def test_what_is_near_is_found_and_what_is_far_is_not(attack: AnyAttack, dtype: torch.dtype, loss: str) -> None:
+@FULL
+@pytest.mark.parametrize(("loss", "dtype"), [("margin", torch.float32), ("ce", torch.float64), ("dlr", torch.float32)])
+def test_what_is_near_is_found_and_what_is_far_is_not(attack: AnyAttack, loss: str, dtype: torch.dtype) -> None:
     net = linear()
     images, labels = samples(net, dtype)
     run = evaluate(net, images, labels, MaxLoss(pd(), 0.2, loss), attacks=attack, budget=400)
@@ -85,7 +88,7 @@ def test_what_is_near_is_found_and_what_is_far_is_not(attack: AnyAttack, dtype: 
     assert not evaluate(net, images, labels, MaxLoss(pd(), 0.015, loss), attacks=attack, budget=100).adversarial.any()
 
 
-@pytest.mark.parametrize("attack", [Lpa(), Ppgd()], ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", [Lpa(steps=10), Ppgd()], ids=lambda attack: attack.name)
 @pytest.mark.parametrize("eps", [0.03, 0.2])
 def test_points_of_the_projected_ones_are_within_eps_and_answers_are_kept(attack: AnyAttack, eps: float) -> None:
     net = linear()
@@ -97,14 +100,20 @@ def test_points_of_the_projected_ones_are_within_eps_and_answers_are_kept(attack
 
 
 @ALL
-@pytest.mark.parametrize("budget", [25, 26, 43, 90])
+@pytest.mark.parametrize("budget", [25, 26, 91])
 def test_passes_stay_within_the_budget(attack: AnyAttack, budget: int) -> None:
     task = task_of(linear(), pd(), 1e-3, budget)  # nothing is found, so all of it is used
     attack(task)
     total = task.model.passes.total
     assert (total <= budget).all()
-    most = {"lpa": 200, "fast-lpa": 40, "ppgd": 10}[attack.name]
+    most = {"lpa": 100, "fast-lpa": 40, "ppgd": 10}[attack.name]
     assert (total >= min(0.75 * budget, most)).all()  # five searches share 26 passes: two steps each
+
+
+@cache
+def radii() -> Tensor:
+    net = linear()
+    return evaluate(net, *samples(net), MinRadius(pd()), attacks="pwcf", budget=80).radius
 
 
 @ALL
@@ -114,10 +123,11 @@ def test_min_radius(attack: AnyAttack) -> None:
     attack(replace(task, problem=MinRadius(pd()), eps=None))
     assert (task.model.passes.total <= 25).all()
     images, labels = samples(net)
-    best = evaluate(net, images, labels, MinRadius(pd()), attacks="pwcf", budget=300).radius
-    found = evaluate(net, images, labels, MinRadius(pd()), attacks=attack, budget=200)
+    best = radii()
+    # PPGD takes ten passes a round and has plenty of rounds with these.
+    budget = 100 if isinstance(attack, Ppgd) else 250
+    found = evaluate(net, images, labels, MinRadius(pd()), attacks=attack, budget=budget)
     assert found.adversarial.all()
-    assert (found.radius >= 0.98 * best).all()
     assert (found.radius / best).median() < 1.3
 
 
@@ -126,7 +136,7 @@ def test_a_sample_has_the_same_answer_alone(attack: AnyAttack) -> None:
     net = linear()
     for eps in (0.03, 0.2):  # some broken, and all; Newton's steps fail, or not
         together = attack(task_of(net, pd(), eps, dtype=torch.float64))
-        for i in range(ROWS):
+        for i in (0, 3):
             alone = attack(task_of(net, pd(), eps, dtype=torch.float64, rows=slice(i, i + 1)))
             torch.testing.assert_close(alone[0], together[i], rtol=0, atol=1e-7)
 
@@ -177,7 +187,7 @@ class Undefined(nn.Module):
 
 @ALL
 def test_where_the_model_says_nothing_the_search_goes_on(attack: AnyAttack) -> None:
-    images, labels = samples(linear())
+    images, _ = samples(linear())
     net = Undefined(linear(), images, 0.4)
     task = task_of(net, pd(), 0.5)
     asked: list[Tensor] = []
@@ -231,28 +241,30 @@ def test_the_steps_of_the_lagrangian_shrink_from_eps() -> None:
     Lpa(steps=3, searches=2)(task)
     assert len(visited) == 6
     torch.testing.assert_close(visited[0], start)
-    lengths = [(b - a).flatten(1).norm(dim=1) for a, b in zip(visited[:-1], visited[1:], strict=True)]
+    lengths = [(b - a).flatten(1).norm(dim=1) for a, b in pairwise(visited)]
     for length, power in zip(lengths, (0, 1 / 3, 2 / 3, 0, 1 / 3), strict=True):
         torch.testing.assert_close(length, torch.full_like(length, eps * 0.1**power), rtol=1e-5, atol=0)
 
 
-def test_lambda_grows_where_a_search_ends_outside() -> None:
-    """A loss so steep that lambda = 0.01 and 0.1 cannot turn it, and 1 can: the third search is the first that comes
-    nearer."""
+def test_lambda_grows_where_a_search_ends_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    lambdas: list[Tensor] = []
+    step = lagrange._Descent.step
+
+    def watched(self: lagrange._Descent, rows: Tensor, lam: Tensor, share: float, keep: bool) -> tuple[Tensor, Tensor]:
+        lambdas.append(lam.clone())
+        return step(self, rows, lam, share, keep)
+
+    monkeypatch.setattr(lagrange._Descent, "step", watched)
     net = linear()
-    size = (net[1].weight[0] - net[1].weight[1]).norm().item()  # type: ignore[operator, union-attr]
     with torch.no_grad():
         for parameter in net.parameters():
-            parameter *= 0.3 / size
-    eps = 1e-3
-    task = task_of(net, "l2", eps)  # noise alone is far outside, with a slope of 1
-    far: list[Tensor] = []
-    net.register_forward_pre_hook(lambda module, inputs: far.append((inputs[0] - task.images).flatten(1).norm(dim=1)))
-    task.model.batch = ROWS
-    Lpa(steps=2, searches=4)(task)
-    far = [each for each in far if len(each) == ROWS]
-    assert (far[4] > far[0]).all()
-    assert (far[7] < far[4]).all()
+            parameter.zero_()  # nothing moves but what is outside
+    task = task_of(net, "l2", 0.0)
+    eps = torch.where(torch.arange(ROWS) < 3, 1e-6, 1.0).double()  # the noise alone is about 0.08
+    Lpa(steps=2, searches=3)(replace(task, eps=eps))
+    outside, inside = torch.stack(lambdas)[:, 0], torch.stack(lambdas)[:, 5]
+    torch.testing.assert_close(outside, torch.tensor([0.01, 0.01, 0.1, 0.1, 1.0, 1.0]))
+    assert (inside == 0.01).all()
 
 
 @pytest.mark.parametrize("metric", ["l2", "linf", "l1"])
@@ -357,12 +369,19 @@ def test_settings_are_checked_and_told() -> None:
     assert FastLpa().declines(MaxLoss("l0", 3.0), 3) is not None
 
 
-@ALL
-def test_vectors_and_two_classes(attack: AnyAttack) -> None:
+@cache
+def vectors() -> tuple[nn.Module, Metric, Tensor, Tensor, Tensor]:
+    """A model of one logit, a metric, images, labels, radii."""
     torch.manual_seed(0)
     metric = perceptual(nn.Sequential(nn.Linear(12, 20), nn.Tanh(), nn.Linear(20, 9), nn.Tanh()), mean=0.5, std=0.1)
-    net = nn.Linear(12, 1)  # one logit
-    images = torch.rand(5, 12)
+    net, images = nn.Linear(12, 1), torch.rand(5, 12)
     labels = (net(images).squeeze(1) > 0).long()
+    return net, metric, images, labels, evaluate(net, images, labels, MinRadius(metric), budget=80).radius
+
+
+@ALL
+def test_vectors_and_two_classes(attack: AnyAttack) -> None:
+    net, metric, images, labels, radius = vectors()
     run = evaluate(net, images, labels, MaxLoss(metric, 0.8), attacks=attack, budget=300)
-    assert run.adversarial.all()
+    assert (radius <= 0.8).sum() == 4
+    assert torch.equal(run.adversarial, radius <= 0.8)

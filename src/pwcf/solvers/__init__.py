@@ -1,5 +1,6 @@
 """Batched optimisation of nonsmooth constrained problems; knows nothing of images or classifiers."""
 
+from pwcf.solvers.hessian import LimitedBFGS
 from pwcf.solvers.minimize import minimize
 from pwcf.solvers.progress import Advance, progress_bar
 from pwcf.solvers.restarts import Restarts, noisy_starts
@@ -9,6 +10,7 @@ from pwcf.solvers.status import Status
 __all__ = [
     "Advance",
     "Evidence",
+    "LimitedBFGS",
     "Restarts",
     "Solution",
     "SolverState",

@@ -9,8 +9,9 @@ image shrink on a geometric schedule.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -50,11 +51,15 @@ class Iterate(NamedTuple):
     """(r,) distance of x in the metric asked for"""
     slope: Tensor | None
     """(r, n) gradient of the distance, where the rule needs it"""
+    degree: Tensor
+    """(r,) how the distance grows near the image: 1 like a norm, 2 like its square"""
     best: Tensor
     """(r,) the smallest radius of a misclassified point of this stage, inf if there is none"""
     lower: Tensor
     """(r, n) the box, or (1, n) where it is the same for all"""
     upper: Tensor
+    distance: Callable[[Tensor], tuple[Tensor, Tensor]] | None
+    """of other points of the rows (r, n): (r,) and its gradient; None where the metric has structure"""
 
     def onwards(self, pace: Pace) -> Tensor:
         """Inside the box, on from x as far as momentum carries it."""
@@ -88,17 +93,17 @@ class Pace:
 
 
 class Rule(Protocol):
-    """One step. ``memory`` (r,) is the rule's own, zeros at the start of a stage."""
+    """One step. ``memory`` is the rule's own: zeros (r,) at the start of a stage, then what it has returned."""
 
-    def __call__(self, at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]: ...
+    def __call__(self, at: Iterate, pace: Pace, share: float, memory: Any) -> tuple[Tensor, Any]: ...
 
 
 def l2_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
     """Pull the point towards the image, then project it onto the cut and the box."""
     pull = pace.at(share)
     point = torch.lerp(at.onwards(pace), at.centre, pull)
-    radius = _norm(at.x - at.centre, 2)
-    level = at.level(pace.margin_at(share) * _norm(at.g, 2) * radius)
+    radius = norm(at.x - at.centre, 2)
+    level = at.level(pace.margin_at(share) * norm(at.g, 2) * radius)
     return onto_cut_and_box(point, at.g, level, at.lower, at.upper), memory
 
 
@@ -113,28 +118,10 @@ class LpRule:
 
     def __call__(self, at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
         pull, dual = pace.at(share), self.p / (self.p - 1)
-        level = at.level(pace.margin_at(share) * _norm(at.g, dual) * at.radius)
+        level = at.level(pace.margin_at(share) * norm(at.g, dual) * at.radius)
         nearest = nearest_lp(self.p, at.centre, at.g, level, at.lower, at.upper)
         point = torch.lerp(at.onwards(pace), nearest, pull)
         return onto_cut_and_box(point, at.g, level, at.lower, at.upper), memory
-
-
-def slope_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
-    """For a distance that offers nothing but its gradient.
-
-    Polyak's step towards distance 0, a part of it, takes the place of the pull; then the projection onto cut and box.
-    For l2 both are the same: d / |grad d|^2 grad d = x - centre.
-    """
-    assert at.slope is not None
-    square = at.slope.square().sum(-1)
-    length = pace.at(share) * at.radius / square.clamp(min=torch.finfo(square.dtype).tiny)
-    # A distance that is flat at x gives no direction; a step longer than the way to the image is no step towards it.
-    away = _norm(at.x - at.centre, 2)
-    length = torch.minimum(length, pace.at(share) * away / square.sqrt().clamp(min=torch.finfo(square.dtype).tiny))
-    point = torch.addcmul(at.onwards(pace), length.unsqueeze(-1), at.slope, value=-1)
-    point = torch.clamp(point, at.lower, at.upper)
-    level = at.level(pace.margin_at(share) * _norm(at.g, 2) * away)
-    return onto_cut_and_box(point, at.g, level, at.lower, at.upper), memory
 
 
 def linf_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
@@ -168,6 +155,6 @@ def l1_vertex_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tup
     return nearest_l1(at.centre, at.g, at.level(torch.zeros_like(at.c)), at.lower, at.upper), memory
 
 
-def _norm(v: Tensor, p: float) -> Tensor:
-    norm: Tensor = torch.linalg.vector_norm(v, ord=p, dim=-1)
-    return norm
+def norm(v: Tensor, p: float) -> Tensor:
+    length: Tensor = torch.linalg.vector_norm(v, ord=p, dim=-1)
+    return length

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, cycle, islice, repeat
 from typing import Literal
 
+from pwcf.attacks.linearised.curved import CurvedRule
 from pwcf.attacks.linearised.landmarks import LANDMARKS, Landmark, passes
 from pwcf.attacks.linearised.rules import (
     LpRule,
@@ -22,7 +23,6 @@ from pwcf.attacks.linearised.rules import (
     l1_vertex_rule,
     l2_rule,
     linf_rule,
-    slope_rule,
 )
 from pwcf.metrics import Lp, Metric
 
@@ -61,6 +61,15 @@ STEEP, STEEP_POLISH = Pace(0.3, 0.03, 0.3, 0.1), Pace(0.1, 0.01, 0.3, 0.01)
 LINF, LINF_POLISH = Pace(0.3, 0.01, 0.8, 0.03), Pace(0.03, 0.003, 0.8, 0.01)
 L1, L1_POLISH, L1_LAST = Pace(0.12, 0.017, 0.95, 0.05), Pace(0.06, 0.005, 0.95, 0.03), Pace(0.03, 0.003, 0.95, 0.02)
 L1_MOMENTA = (0.9, 0.95)
+# Steps of a metric without structure on every cut; and its pace: whole steps would be those of an exact model.
+REPEATS = 4
+CURVED = Pace(0.7, 0.7, 0.0, 0.05)
+# Its first look has this share of the steps; the best row then goes on: what is enough, and at most this share of the
+# rest, of which restarts have another. The last part has what is left, and of that the general solver this share.
+LOOK_SHARE, DEEP_ENOUGH, DEEP_SHARE, AGAIN_SHARE, CURVED_SOLVER = 0.25, 150, 0.6, 0.35, 0.1
+# By so many times the radius may still fall after so many steps of its first row, and of the row that goes on.
+FALLS, DEEP_FALLS = ((12, 16.0), (25, 8.0), (50, 5.0), (100, 3.0)), ((50, 4.0), (100, 3.0))
+CURVED_FAR, CURVED_HOPELESS, DEEP_HOPELESS = 3.0, (2.0, 1.8, 1.5), 2.5
 L2_HOPELESS, LINF_HOPELESS = (2.3, 1.8, 1.3, 1.2, 1.15), (1.3, 1.2, 1.1, 1.06, 1.04)
 L1_FAR, L1_HOPELESS = 3.5, (5.0, 4.0, 2.0, 1.4, 1.25)
 
@@ -90,6 +99,8 @@ class Stage:
     """max-loss: images whose radius after the likeliest targets is more than this many eps leave out the others"""
     hopeless: float = math.inf
     """max-loss: images whose radius after this stage is more than this many eps are given up"""
+    checkpoints: tuple[tuple[int, float], ...] = ()
+    """max-loss: (steps, limit), images whose radius is more than so many eps after so many steps are given up"""
 
     @property
     def steps(self) -> int:
@@ -130,7 +141,9 @@ class Plan:
     """a last stage whatever the budget"""
     last_share: float = LAST_SHARE
     """of all steps, for the last part, and at most this many"""
-    last_enough: int = LAST_ENOUGH
+    last_enough: float = LAST_ENOUGH
+    depth_first: bool = False
+    """one row that aims at whichever class is nearest goes first, and deep: other rows find little that is nearer"""
 
 
 def _smooth(
@@ -140,7 +153,7 @@ def _smooth(
     far: float = 1.5,
     hopeless: Sequence[float] = (3.0, 2.5, 1.8, 1.6, 1.5),
 ) -> Plan:
-    """For l2, and for every metric whose rule pulls as that of l2 does; the general solver finds the last digits."""
+    """For l2, and for every norm whose rule pulls as that of l2 does; the general solver finds the last digits."""
 
     def legs(pace: Pace) -> Part:
         return lambda steps: (Leg(rule, pace, steps),)
@@ -187,11 +200,26 @@ def _l1() -> Plan:
     return Plan(legs(L2_SHORT, L1), legs(L2, L1), restarts, 30, last, L1_FAR, L1_HOPELESS, vertex)
 
 
+def _curved() -> Plan:
+    """For metrics that offer nothing but their gradient."""
+
+    def legs(pace: Pace) -> Part:
+        return lambda steps: (Leg(CurvedRule(REPEATS), pace, max(1, steps)),)
+
+    def last(targets: int, steps: int) -> tuple[Stage, ...]:
+        targets, solver = min(2, targets), round(CURVED_SOLVER * steps)
+        each = (steps - solver) // targets
+        return Stage(targets, "best", legs(CURVED)(each)), Stage(1, "best", (), evaluations=solver)
+
+    restarts = [legs(replace(CURVED, margin=margin)) for margin in MARGINS]
+    part = legs(CURVED)
+    return Plan(part, part, restarts, 30, last, CURVED_FAR, CURVED_HOPELESS, depth_first=True)
+
+
 def plan_for(metric: Metric) -> Plan:
     """By what the metric offers."""
     if not isinstance(metric, Lp):
-        # Steps along gradients know nothing of how a metric is conditioned: the general solver gets more.
-        return replace(_smooth(slope_rule), last_share=2 * LAST_SHARE, last_enough=3 * LAST_ENOUGH)
+        return _curved()
     if metric.p in (1.0, math.inf):
         return _l1() if metric.p == 1 else _linf()
     if metric.p == 2:
@@ -202,30 +230,36 @@ def plan_for(metric: Metric) -> Plan:
     return _smooth(LpRule(metric.p), far=L1_FAR, hopeless=L1_HOPELESS)
 
 
-def columns(classes: int) -> int:
+def columns(plan: Plan, classes: int) -> int:
     """How many rows an image may have: one for every other class and, where these are not few, one for ANY."""
-    return classes if classes - 1 > SHORT_TARGETS else classes - 1
+    few = 1 if plan.depth_first else SHORT_TARGETS
+    return classes if classes - 1 > few else classes - 1
 
 
-def candidates(budget: int, classes: int) -> int:
+def candidates(metric: Metric, budget: int, classes: int) -> int:
     """How many classes are looked at for targets; none where all of them are tried anyway, or passes are dear."""
+    if plan_for(metric).depth_first:
+        return 0
     count = min(classes - 1, round(CANDIDATES_SHARE * budget / 2))
     return count if count >= FIRST_TARGETS else 0
 
 
 def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
     """Stages that together use at most ``budget`` passes an image."""
-    budget -= 2 * candidates(budget, classes)
-    plan, others = plan_for(metric), columns(classes)
+    budget -= 2 * candidates(metric, budget, classes)
+    plan = plan_for(metric)
+    others = columns(plan, classes)
     end = () if plan.end is None else (replace(plan.end, targets=min(plan.end.targets, others)),)
     steps = (budget - LOOK) // 2 - sum(stage.steps for stage in end)
+    if plan.depth_first:
+        return _deep(plan, max(1, steps), others)
     targets = max(1, min(SHORT_TARGETS, others, steps // 2))
     short = Stage(targets, "image", plan.short(max(2, steps // targets))), *end
     if steps < ENOUGH_FOR_RESTARTS:
         return short
     wanted = max(SHORT_TARGETS, round(FIRST_SHARE * steps / FIRST_STEPS))
     first = Stage(min(FIRST_TARGETS, others, wanted), "image", plan.first(FIRST_STEPS), far=plan.far)
-    last = plan.last(others, min(plan.last_enough, round(plan.last_share * steps)))
+    last = plan.last(others, round(min(plan.last_enough, plan.last_share * steps)))
     rest, targets = steps - first.steps - sum(stage.steps for stage in last), min(RESTART_TARGETS, others)
     count = max(1, rest // (targets * plan.restart_steps))
     starts = list(islice(chain(RESTARTS, repeat(("noise", ()))), count))
@@ -237,6 +271,26 @@ def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
         for (start, marks), part in zip(starts, cycle(plan.restarts), strict=False)
     ]
     return first, *_giving_up(restarts, plan.hopeless), *last, *end
+
+
+def _deep(plan: Plan, steps: int, others: int) -> tuple[Stage, ...]:
+    """A first look, its best row as deep as it takes, restarts for what that may have missed, and polish."""
+    if steps < ENOUGH_FOR_RESTARTS:
+        return (Stage(1, "image", plan.short(steps), checkpoints=FALLS),)
+    looks = min(FIRST_TARGETS, others, max(SHORT_TARGETS, round(LOOK_SHARE * steps / FIRST_STEPS)))
+    first = Stage(looks, "image", plan.first(FIRST_STEPS), far=plan.far, checkpoints=FALLS)
+    rest = steps - first.steps
+    further = plan.first(min(DEEP_ENOUGH, round(DEEP_SHARE * rest)))
+    deep = Stage(1, "best", further, hopeless=DEEP_HOPELESS, checkpoints=DEEP_FALLS)
+    left, targets, again = min(rest - deep.steps, AGAIN_SHARE * rest), min(RESTART_TARGETS, others), []
+    for (start, marks), part in zip(chain(RESTARTS, repeat(("noise", ()))), cycle(plan.restarts), strict=False):
+        stage = Stage(targets, start, part(plan.restart_steps), marks)
+        left -= stage.steps
+        if left < 0:
+            break
+        again.append(stage)
+    last = plan.last(others, rest - deep.steps - sum(stage.steps for stage in again))
+    return first, deep, *_giving_up(again, plan.hopeless), *last
 
 
 def _giving_up(restarts: Sequence[Stage], limits: Sequence[float]) -> list[Stage]:

@@ -11,14 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from pwcf.attacks.attack import Task
+from pwcf.attacks.linearised.curved import degrees
 from pwcf.attacks.linearised.landmarks import Landmark, boundary_points, landmark
 from pwcf.attacks.linearised.rules import Iterate
-from pwcf.attacks.linearised.schedule import SHORT_TARGETS, Leg, Stage, candidates, stages
+from pwcf.attacks.linearised.schedule import SHORT_TARGETS, Leg, Stage, candidates, plan_for, stages
 from pwcf.attacks.linearised.table import Table
 from pwcf.attacks.quasi_newton import descend
 from pwcf.attacks.seeds import noise_of, seeds_of
@@ -32,6 +35,8 @@ from pwcf.problems import is_surely_wrong
 NOISE_LINF, NOISE_L2 = 0.75, (1.8, 3.6)
 # Noise where nothing is known yet, in units of the box, in turn: far enough to leave a region without slope.
 NOISE_BLIND = (0.25, 0.5, 1.0)
+# Noise by which the growth of a distance is looked at, in units of the box.
+NOISE_LOOK = 0.02
 # After this stage noise and two landmarks have been tried: the radius is trusted where a row of the first look found
 # nothing, and landmarks are left to images that they led nearer than noise did.
 TRUSTED = 3
@@ -56,8 +61,8 @@ class Rows:
     x: Tensor
     """(r, n)"""
     before: Tensor
-    memory: Tensor
-    """(r,) the rule's own"""
+    memory: Any
+    """the rule's own, with a place for every row"""
     best: Tensor
     """(r,) least distance of a misclassified point of this stage"""
     best_x: Tensor
@@ -77,6 +82,7 @@ class Search:
         self.centre, self.lower, self.upper = (t.flatten(1) for t in (task.images, task.lower, task.upper))
         self.masked = bool((self.lower != self.lower[:1]).any() or (self.upper != self.upper[:1]).any())
         self.seeds = seeds_of(task.images, task.seed)
+        self.degree = self._degrees()
         largest = torch.finfo(self.centre.dtype).max
         self.eps = None if task.eps is None else INSIDE * task.eps.clamp(max=largest).to(self.centre)
 
@@ -132,10 +138,13 @@ class Search:
         class is nearest go ways that no fixed target goes.
         """
         classes = logits.shape[1]
+        if plan_for(self.metric).depth_first and not self.task.problem.targeted and classes > 2:
+            likeliest = without(logits, self.task.labels).topk(count - 1, dim=1).indices
+            return torch.cat([torch.full_like(self.task.labels, ANY).unsqueeze(1), likeliest], 1)
         several = count > SHORT_TARGETS and not self.task.problem.targeted
         count -= several  # one place is that of ANY
         others = without(logits, self.task.labels)
-        looked_at = candidates(self.task.budget, classes)
+        looked_at = candidates(self.metric, self.task.budget, classes)
         if self.task.problem.targeted:
             targets = self.task.labels.unsqueeze(1)
         elif looked_at == 0:
@@ -163,14 +172,16 @@ class Search:
         return torch.stack(columns, 1)
 
     def _waves(self, stage: Stage) -> Sequence[Tensor | None]:
-        """Columns of a first look one wave after the other, None for all at once.
+        """Columns of a first look one wave after the other; None elsewhere, where the table tells which.
 
         In max-loss most images that can be broken are broken by their first row, and the others need not begin; the
         last wave is for images near eps.
         """
-        if self.eps is None or stage.start != "image":
+        if stage.start != "image":
             return [None]
         columns = torch.arange(stage.targets, device=self.centre.device)
+        if self.eps is None:
+            return [columns]
         return columns.tensor_split([end for end in WAVES if end < stage.targets])
 
     def _stage(self, stage: Stage, number: int, columns: Tensor | None) -> None:
@@ -200,6 +211,7 @@ class Search:
             rows = replace(rows, x=x, before=x, memory=torch.zeros_like(rows.best))
             for step in range(leg.steps):
                 rows = self._step(rows, leg, step / max(leg.steps - 1, 1))
+                rows = self._without_hopeless(rows, dict(stage.checkpoints).get(step + 1))
                 if not len(rows.image):
                     return
         self._store(rows)
@@ -219,7 +231,12 @@ class Search:
         better = (wrong & (radius < rows.best)).nonzero().squeeze(1)
         # Rows own these: they are written in place, a few rows at a time.
         rows.best[better], rows.best_x[better], rows.reached[better] = radius[better], x[better], other[better]
-        at = Iterate(rows.centre, x, rows.before, c, g, wrong, radius, slope, rows.best, *self._box(rows.image))
+        lower, upper = self._box(rows.image)
+        distance = None if slope is None else partial(self._value_and_slope, rows.image)
+        at = Iterate(
+            rows.centre, x, rows.before, c, g, wrong, radius, slope, self.degree[rows.image], rows.best, lower, upper,
+            distance,
+        )  # fmt: skip
         following, memory = leg.rule(at, leg.pace, share, rows.memory)
         # Where the model gives NaN or inf there is no linear model; half way back is nearer to where it was defined.
         lost = (~torch.isfinite(c + following.sum(1))).nonzero().squeeze(1)
@@ -240,6 +257,20 @@ class Search:
         self._store(rows.take(done.nonzero().squeeze(1)))
         return rows.take(self._open()[rows.image].nonzero().squeeze(1))
 
+    def _without_hopeless(self, rows: Rows, limit: float | None) -> Rows:
+        """Give up, half way, images whose radius is more than this many eps."""
+        if self.eps is None or limit is None:
+            return rows
+        far = torch.isfinite(rows.best) & (self._in_eps(rows.best, rows.image) > limit)
+        self.hopeless[rows.image[far]] = True
+        return rows.take((~far).nonzero().squeeze(1))
+
+    def _in_eps(self, radius: Tensor, image: Tensor) -> Tensor:
+        """(r,) radii in units of eps; of a square the root, which is what falls as that of a norm does."""
+        assert self.eps is not None
+        tiny = torch.finfo(radius.dtype).tiny
+        return (radius / self.eps[image].clamp(min=tiny)).pow(1 / self.degree[image])
+
     def _open(self) -> Tensor:
         """(n,) whether an image still needs work."""
         if self.eps is None:
@@ -251,7 +282,8 @@ class Search:
         if self.eps is None:
             return torch.zeros_like(self.doubtful)
         radius = self.table.radius.amin(1)
-        return torch.isfinite(radius) & (radius > limit * self.eps) & ~self.doubtful
+        everyone = torch.arange(len(radius), device=radius.device)
+        return torch.isfinite(radius) & (self._in_eps(radius, everyone) > limit) & ~self.doubtful
 
     def _start(self, stage: Stage, number: int, images: Tensor, column: Tensor) -> Tensor:
         """(r, n) where the rows of these images begin, as many for each."""
@@ -300,8 +332,22 @@ class Search:
         """Distance of x (r, n) from its image, with its gradient where the rule has nothing better."""
         if isinstance(self.metric, Lp):
             return self.metric(rows.centre, x), None
-        distance, slope = self.measure.value_and_slope(x.view(-1, *self.shape), rows.image)
+        return self._value_and_slope(rows.image, x)
+
+    def _value_and_slope(self, image: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        distance, slope = self.measure.value_and_slope(x.view(-1, *self.shape), image)
         return distance, slope.flatten(1)
+
+    def _degrees(self) -> Tensor:
+        """(n,) by what power the distance grows near each image: asked where there is no structure to know it by."""
+        if isinstance(self.metric, Lp):
+            return torch.ones_like(self.centre[:, 0])
+        everyone = torch.arange(len(self.centre), device=self.centre.device)
+        size = NOISE_LOOK * (self.task.model.bounds[1] - self.task.model.bounds[0])
+        noise = noise_of(self.seeds, len(self.centre), self.centre)
+        there = torch.clamp(self.centre + size * noise, self.lower, self.upper)
+        points = there, torch.lerp(self.centre, there, 0.5)
+        return degrees(*(self.measure.values(each.view(-1, *self.shape), everyone) for each in points))
 
     def _linearise(self, image: Tensor, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Of x (r, n): misclassified or not, the likeliest class beside the label, c and its gradient.

@@ -42,6 +42,24 @@ def onto_cut_and_box(point: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: 
     return at(lam)
 
 
+def along_onto_cut_and_box(
+    point: Tensor, direction: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: Tensor
+) -> Tensor:
+    """clip(point - lam direction) with the least lam >= 0 that meets g'z <= h.
+
+    For direction = g this is the nearest point; for H g it is the nearest one in the norm of H^-1, up to the entries at
+    bounds. With many of those the excess need not fall all the way: what is left of it goes along g.
+    """
+
+    def at(lam: Tensor) -> Tensor:
+        return torch.clamp(torch.addcmul(point, lam.unsqueeze(-1), direction, value=-1), lower, upper)
+
+    first = _dot(g, at(torch.zeros_like(h))) - h
+    noise = torch.finfo(h.dtype).eps * _norm2(g) * _norm2(point)
+    lam = _secant(lambda lam: _dot(g, at(lam)) - h, first, _dot(g, direction), noise)
+    return onto_cut_and_box(at(lam), g, h, lower, upper)
+
+
 def least_linf_radius(centre: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
     """(r,) the smallest t such that the box, and the linf ball of radius t about ``centre``, meet g'z <= h.
 

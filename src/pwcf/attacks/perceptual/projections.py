@@ -21,7 +21,7 @@ def into_ball(task: Task, ruler: Ruler, points: Tensor, rows: Tensor) -> Tensor:
 
     Steps go down the distance's slope to where its linear model is within eps. A sample that is still outside in the
     end goes back to where it began and from there straight towards its image. The reference then does so with the whole
-    batch, and from where the steps have led: its copy of where they began is no copy.
+    batch, and from where the steps have led: its copy of where they began is no copy. Its gradients add up, besides.
     """
     found = points.clone()
     eps = ruler.eps[rows]
