@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import MagicMock
 
 import torch
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 import pwcf
 from pwcf.attacks import Task
 from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd
-from pwcf.metrics import FeatureDistance, within
+from pwcf.metrics import FeatureDistance, measured, within
 from pwcf.models import Classifier, Counted
 
 STEM = "perceptual_agreement"
@@ -39,13 +39,21 @@ SLACK = 1e-6
 BUDGET = 1000
 # Imported by packages that perceptual-advex imports, none of it by its attacks.
 UNUSED = ("cox", "cox.store", "cox.utils", "dill", "matplotlib", "matplotlib.pyplot", "pandas", "seaborn")
-OPERATORS = ("nms", "qnms")
+# Fast-LPA ends where two slopes balance: its success differs by 3 to 5 points (standard deviation) from seed to seed,
+# that of the others by less than 1. So many times the seeds bring it to the same.
+FAST_SEEDS = 5
+PAIRS = (
+    ("LPA", Lpa(), "LagrangePerceptualAttack"),
+    ("Fast-LPA", FastLpa(), "FastLagrangePerceptualAttack"),
+    ("PPGD", Ppgd(), "PerceptualPGDAttack"),
+)
 Points = Callable[[int], Tensor]
 HEAD = """\
 # Agreement with perceptual-advex
 
 LPA, Fast-LPA and PPGD with the margin loss, the published settings, and the distance of AlexNet's features. First
-{images} correctly classified images, means over {seeds} seeds, percent. Made by
+{images} correctly classified images, means over {seeds} seeds ({fast} of Fast-LPA, whose
+success differs by 3 to 5 points from seed to seed), percent. Made by
 `python benchmarks/perceptual_agreement.py`.
 
 Success: misclassified within eps as handed over (Fast-LPA: its raw last points). Violation: beyond eps. Verified:
@@ -65,7 +73,7 @@ answer is moved once more before it is handed over.
 def reference() -> Any:
     """The module of their attacks, which was written for a torchvision of 2020."""
     library = torch.library.Library("torchvision", "DEF")
-    for operator in OPERATORS:
+    for operator in ("nms", "qnms"):
         library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     importlib.import_module("torchvision")
     moved = ModuleType("torchvision.models.utils")
@@ -76,10 +84,7 @@ def reference() -> Any:
     return importlib.import_module("perceptual_advex.perceptual_attacks")
 
 
-@dataclass(frozen=True)
-class Score:
-    """Of one attack on all images, once."""
-
+class Score(NamedTuple):
     success: float
     violation: float
     seconds: float
@@ -95,11 +100,14 @@ class Judge:
         began = time.perf_counter()
         found = points(seed)
         seconds = time.perf_counter() - began
-        with torch.no_grad():
-            wrong = self.task.net(found).argmax(1) != self.task.labels
-            near = self.metric.exactly(self.task.images, found) <= self.eps * (1 + SLACK)
+        wrong = self._wrong(found, torch.arange(len(found)))
+        near = measured(self.metric, self.task.images, found) <= self.eps * (1 + SLACK)
         assert bool(((found >= 0) & (found <= 1)).all())
         return Score(100 * float((wrong & near).double().mean()), 100 * float((~near).double().mean()), seconds)
+
+    @torch.no_grad()
+    def _wrong(self, points: Tensor, whose: Tensor) -> Tensor:
+        return self.task.net(points).argmax(1) != self.task.labels[whose]
 
     def question(self, seed: int) -> Task:
         images, n = self.task.images, len(self.task.images)
@@ -108,31 +116,20 @@ class Judge:
         counted = Counted(Classifier(self.task.net), n)
         return Task(counted, problem, images, self.task.labels, torch.arange(n), *box, problem.radii(n), BUDGET, seed)
 
-    def ours(self) -> dict[str, Points]:
-        return {
-            "LPA": lambda seed: Lpa()(self.question(seed)),
-            "Fast-LPA": lambda seed: FastLpa().raw(self.question(seed)),
-            "PPGD": lambda seed: Ppgd()(self.question(seed)),
-        }
+    def ours(self, attack: Lpa | FastLpa | Ppgd) -> Points:
+        return lambda seed: (attack.raw if isinstance(attack, FastLpa) else attack)(self.question(seed))
 
-    def theirs(self, attacks: Any, alexnet: nn.Module, repaired: bool) -> dict[str, Points]:
-        def points(attack: type[nn.Module]) -> Points:
-            def run(seed: int) -> Tensor:
-                torch.manual_seed(seed)
-                net = Recording(self.task.net) if repaired else self.task.net
-                theirs: Any = attack(net, bound=self.eps, lpips_model=alexnet)
-                if repaired and isinstance(theirs.projection, attacks.NewtonsPerceptualProjection):
-                    theirs.projection = Repaired(theirs.projection, self.metric, self.eps)
-                found: Tensor = theirs(self.task.images.clone(), self.task.labels)
-                return self._any_answer(found, net.seen) if isinstance(net, Recording) else found
+    def theirs(self, name: str, attacks: Any, alexnet: nn.Module, repaired: bool) -> Points:
+        def run(seed: int) -> Tensor:
+            torch.manual_seed(seed)
+            net = Recording(self.task.net) if repaired else self.task.net
+            attack: Any = getattr(attacks, name)(net, bound=self.eps, lpips_model=alexnet)
+            if repaired:
+                attack.projection = Repaired(attack.projection, self.metric, self.eps)
+            found: Tensor = attack(self.task.images.clone(), self.task.labels)
+            return self._any_answer(found, net.seen) if isinstance(net, Recording) else found
 
-            return run
-
-        return {
-            "LPA": points(attacks.LagrangePerceptualAttack),
-            "Fast-LPA": points(attacks.FastLagrangePerceptualAttack),
-            "PPGD": points(attacks.PerceptualPGDAttack),
-        }
+        return run
 
     def _any_answer(self, last: Tensor, seen: list[Tensor]) -> Tensor:
         """The last points, and in place of them what was seen of misclassified points within eps."""
@@ -140,16 +137,14 @@ class Judge:
         for points in (some.clamp(0, 1) for some in seen):  # the first are not within the box
             # Whose they are: samples that are done are missing, but no other image is as near.
             whose = torch.cdist(points.flatten(1), images.flatten(1)).argmin(1)
-            with torch.no_grad():
-                hit = self.task.net(points).argmax(1) != self.task.labels[whose]
-                hit &= self.metric.exactly(images[whose], points) <= self.eps
+            hit = self._wrong(points, whose) & (measured(self.metric, images[whose], points) <= self.eps)
             found[whose[hit]] = points[hit]
         return found
 
     def verified(self, attack: Lpa | FastLpa | Ppgd, seed: int) -> float:
         """Success in percent as ``evaluate`` counts it: points beyond eps are drawn in, and all are checked."""
-        question = pwcf.MaxLoss(self.metric, self.eps)
-        run = pwcf.evaluate(self.task.net, self.task.images, self.task.labels, question, attacks=attack, seed=seed)
+        task, question = self.task, pwcf.MaxLoss(self.metric, self.eps)
+        run = pwcf.evaluate(task.net, task.images, task.labels, question, attacks=attack, seed=seed)
         return 100 * (1 - run.robust_accuracy)
 
 
@@ -158,7 +153,8 @@ class Recording(nn.Module):
 
     def __init__(self, net: nn.Module) -> None:
         super().__init__()
-        self.net, self.seen = net, []  # type: ignore[var-annotated]
+        self.net = net
+        self.seen: list[Tensor] = []
 
     def forward(self, x: Tensor) -> Tensor:
         self.seen.append(x.detach().clone())
@@ -189,8 +185,7 @@ class Repaired(nn.Module):
         stepped = torch.cat([self._stepped(*pair) for pair in zip(images.split(1), points.split(1), strict=True)])
         eps = torch.full((len(images),), self.eps, dtype=torch.float64)
         box = torch.zeros_like(images), torch.ones_like(images)
-        with torch.no_grad():
-            drawn = within(lambda x: self.metric.exactly(images, x), images, points, eps, box)
+        drawn = within(lambda x: measured(self.metric, images, x), images, points, eps, box)
         return torch.where(torch.isnan(stepped), drawn, stepped)
 
     def _stepped(self, image: Tensor, point: Tensor) -> Tensor:
@@ -222,13 +217,14 @@ def mean(scores: list[Score], what: str) -> float:
 
 
 def lines_of(judge: Judge, attacks: Any, alexnet: nn.Module, seeds: int) -> Iterator[str]:
-    whole = {"LPA": Lpa(), "Fast-LPA": FastLpa(), "PPGD": Ppgd()}
-    theirs, repaired = (judge.theirs(attacks, alexnet, repair) for repair in (False, True))
-    for name, ours in judge.ours().items():
-        own, other = ([judge.score(side, seed) for seed in range(seeds)] for side in (ours, theirs[name]))
-        # Of Fast-LPA there is nothing to repair: the last points count, as published.
-        fixed = other if name == "Fast-LPA" else [judge.score(repaired[name], seed) for seed in range(seeds)]
-        verified = sum(judge.verified(whole[name], seed) for seed in range(seeds)) / seeds
+    for name, attack, their_name in PAIRS:
+        fast = isinstance(attack, FastLpa)
+        several = range(FAST_SEEDS * seeds if fast else seeds)
+        theirs, mended = (judge.theirs(their_name, attacks, alexnet, repair) for repair in (False, True))
+        own, other = ([judge.score(side, seed) for seed in several] for side in (judge.ours(attack), theirs))
+        # Fast-LPA has nothing to repair: its last points count, as published.
+        fixed = other if fast else [judge.score(mended, seed) for seed in several]
+        verified = sum(judge.verified(attack, seed) for seed in range(seeds)) / seeds
         success = [mean(side, "success") for side in (own, fixed, other)]
         cells = [judge.task.name, f"{judge.eps:g}", name, *(f"{value:.4g}" for value in success)]
         cells.append(f"{success[0] - success[1]:+.1f}")
@@ -254,7 +250,7 @@ def main() -> None:
     alexnet = feature_model(attacks, zoo.alexnet_features())
     metric = pwcf.metrics.perceptual(weights=Path(zoo.__file__).parent / "lpips" / "alexnet_features.pt")
     args.out.mkdir(parents=True, exist_ok=True)
-    lines = HEAD.format(images=args.images, seeds=args.seeds).splitlines()
+    lines = HEAD.format(images=args.images, seeds=args.seeds, fast=FAST_SEEDS * args.seeds).splitlines()
     for name in args.nets:
         task = nets.load(name, args.images)
         for eps in EPS[name]:

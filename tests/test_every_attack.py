@@ -13,6 +13,7 @@ from torch import Tensor
 from pwcf import MaxLoss, MinRadius, evaluate
 from pwcf.attacks import ATTACKS, as_attack
 from pwcf.attacks.foreign import available
+from pwcf.metrics import Metric, as_metric, perceptual
 from pwcf.problems import Problem
 
 BUDGET, SLOW_BUDGET = 300, 120  # the paper's method takes the longest by far
@@ -49,7 +50,9 @@ CASES: dict[str, tuple[Net, int, tuple[int, ...], int]] = {
 # These find what there is on a linear model; a random search of 300 queries, and FMN, may miss some.
 SURE = ("pwcf", "pwcf-folded", "apgd", "apgd-ce", "apgd-margin", "apgd-dlr", "apgd-t", "fab", "fab-t")
 # Far beyond the radii of these models.
-EPS = {"l0": 20.0, "l1": 6.0, "l2": 1.5, "linf": 0.4}
+EPS = {"l0": 20.0, "l1": 6.0, "l2": 1.5, "linf": 0.4, "pd": 0.4}
+# For images of any shape.
+PD = perceptual(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Softplus()))
 
 
 def samples(net: Net, shape: tuple[int, ...], count: int) -> tuple[Tensor, Tensor]:
@@ -65,10 +68,12 @@ def said_by(net: Net, x: Tensor) -> Tensor:
 
 
 def questions(name: str) -> list[Problem]:
-    norms = ("l0",) if name == "sigma-zero" else ("l1", "l2", "linf")
-    asked: list[Problem] = [MaxLoss(norm, EPS[norm]) for norm in norms]
+    metrics: list[str | Metric] = ["l0"] if name == "sigma-zero" else [PD] if name == "ppgd" else ["l1", "l2", "linf"]
+    if name in ("pwcf", "lpa", "fast-lpa", "alma"):
+        metrics.append(PD)
+    asked: list[Problem] = [MaxLoss(metric, EPS[as_metric(metric).name]) for metric in metrics]
     # Variants that differ in the loss alone are one attack in min-radius.
-    return asked if name.startswith("pwcf-folded-") else [*asked, *(MinRadius(norm) for norm in norms)]
+    return asked if name.startswith("pwcf-folded-") else [*asked, *(MinRadius(metric) for metric in metrics)]
 
 
 @pytest.mark.parametrize("case", CASES)

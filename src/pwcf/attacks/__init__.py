@@ -6,6 +6,7 @@ from pwcf.attacks.fab import Fab
 from pwcf.attacks.folded import Folded
 from pwcf.attacks.foreign import AdvLib, Function, from_foolbox, from_torchattacks
 from pwcf.attacks.named import ATTACKS, PRESETS, AttackLike, about, as_attack, choose, is_black_box
+from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd
 from pwcf.attacks.pwcf import Pwcf
 from pwcf.attacks.square import Square
 
@@ -18,9 +19,12 @@ __all__ = [
     "AttackLike",
     "CannotAnswer",
     "Fab",
+    "FastLpa",
     "Findings",
     "Folded",
     "Function",
+    "Lpa",
+    "Ppgd",
     "Pwcf",
     "Square",
     "Task",

@@ -17,6 +17,7 @@ from pwcf.attacks.fab import Fab
 from pwcf.attacks.folded import Folded
 from pwcf.attacks.foreign import AdvLib, Function
 from pwcf.attacks.foreign.adv_lib import NAMES as ADV_LIB
+from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd
 from pwcf.attacks.pwcf import Pwcf
 from pwcf.attacks.square import Square
 from pwcf.problems import MaxLoss, Problem
@@ -39,6 +40,9 @@ ATTACKS: dict[str, Callable[[], Attack]] = {
     "fab": Fab,
     "fab-t": partial(Fab, targets=TARGETS, name="fab-t"),
     "square": Square,
+    "lpa": Lpa,
+    "fast-lpa": FastLpa,
+    "ppgd": Ppgd,
     **{name: partial(AdvLib, name) for name in ADV_LIB},
 }
 
@@ -75,6 +79,8 @@ PRESETS: dict[str, Preset] = {
         _of("apgd-ce", "apgd-margin", "pwcf-folded-ce", "pwcf-folded-margin"), _of("fab", "pwcf-folded"), 2000
     ),
     "autoattack": Preset(_AUTOATTACK, _AUTOATTACK, 5100),
+    # For distances without a projection: ours, and the methods that were made for them.
+    "perceptual": Preset(_of("pwcf", "lpa", "ppgd"), _of("pwcf", "lpa", "alma"), 2000),
     "thorough": Preset(
         _of("pwcf", "apgd-ce", "apgd-t", "fab-t", "pwcf-folded", "pdpgd", "fmn", "square"),
         _of("pwcf", "fab-t", "fab", "apgd-t", "pwcf-folded", "square", *ADV_LIB),

@@ -19,6 +19,7 @@ class Lp(Metric):
     """|candidate - reference|_p per row."""
 
     in_float64 = True
+    degree = 1.0
     p: float
 
     @property

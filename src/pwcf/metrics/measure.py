@@ -26,16 +26,16 @@ class Measure:
     @cached_property
     def prepared(self) -> Tensor:
         """(n, ...) what the metric needs of the images, from the first time it is needed."""
-        self._count(None, forward=1)
+        self.count(None, forward=1)
         with torch.no_grad():
             return torch.cat([self.metric.prepare(some) for some in torch.split(self.images, self.batch)])
 
     def __call__(self, points: Tensor, rows: Tensor) -> Tensor:
         """(b,) with the graph of the points (b, ...), in one call. A backward pass is counted when it happens."""
         distance = self.metric.from_prepared(self.prepared[rows], points)
-        self._count(rows, forward=1)
+        self.count(rows, forward=1)
         if self.metric.network and distance.requires_grad:
-            distance.register_hook(lambda _: self._count(rows, backward=1))  # type: ignore[no-untyped-call]
+            distance.register_hook(lambda _: self.count(rows, backward=1))  # type: ignore[no-untyped-call]
         return distance
 
     def value_and_slope(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -61,7 +61,7 @@ class Measure:
     def exactly(self, points: Tensor, rows: Tensor | None = None) -> Tensor:
         """(b,) float64, as distances are judged; without ``rows`` of one point for every image."""
         images = self.images if rows is None else self.images[rows]
-        self._count(rows, forward=2)  # nothing that was prepared: this is the independent look
+        self.count(rows, forward=2)  # nothing that was prepared: this is the independent look
         parts = zip(torch.split(images, self.batch), torch.split(points, self.batch), strict=True)
         return torch.cat([self.metric.exactly(*pair) for pair in parts])
 
@@ -69,7 +69,8 @@ class Measure:
         """The same in double precision, for metrics that can."""
         return Measure(self.metric, self.images.double(), self.samples, self.passes, self.batch)
 
-    def _count(self, rows: Tensor | None, forward: int = 0, backward: int = 0) -> None:
+    def count(self, rows: Tensor | None, forward: int = 0, backward: int = 0) -> None:
+        """Passes of the metric's network, for these rows or for all: for those who call it themselves."""
         if self.metric.network:
             samples = self.samples if rows is None else self.samples[rows.to(self.samples.device)]
             self.passes.add(samples, forward, backward)

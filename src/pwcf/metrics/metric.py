@@ -20,6 +20,8 @@ class Metric(ABC):
     """False for counts, which some attacks can make small all the same"""
     in_float64 = False
     """whether it computes in float64 when it is given float64, whatever else it knows"""
+    degree: float | None = None
+    """by what power it grows near the reference, 1 like a norm, 2 like its square; None: not known"""
     network = False
     """whether a call runs a network: its passes are counted, apart from the classifier's"""
 

@@ -22,9 +22,10 @@ import torch
 from torch import Tensor
 
 from pwcf.losses import margin, without
-from pwcf.metrics import Lp, Measure, Metric
+from pwcf.metrics import FeatureDistance, Lp, Measure, Metric
 from pwcf.models import Counted
 from pwcf.problems import MinRadius, Problem
+from pwcf.verify.through_features import bound_through_features
 
 # The neighbourhood of the readable number, in units of the radius.
 NEAR = 0.05
@@ -47,7 +48,8 @@ class AnswerEvidence:
     shrink: Tensor
     """(n,) share of the radius that could go within 5 % of it: what a longer search nearby may gain"""
     excess: Tensor
-    """(n,) share of the radius that could go anywhere if the linear models held there: what "converged" is judged by"""
+    """(n,) share of the radius that could go anywhere if the linear models held there: what "converged" is judged by;
+    for distances of features, which are no more linear than the model, the same as ``shrink``"""
 
 
 def evidence_passes(models: int) -> int:
@@ -80,8 +82,12 @@ def gather_evidence(
     wide, mix = _least(cuts, state)
     near = _rescaled(mix, state, NEAR)
     # The ball that holds the optimum is within twice the radius of x, and E(2 r) <= 2 E(r). That is said in the
-    # metric's own norm; a distance without one is bounded over the whole box.
+    # metric's own norm; a distance without one is bounded over the whole box
     excess = 2 * wide if isinstance(problem.metric, Lp) else mix.room + state.over_the_box(mix.g)
+    if isinstance(problem.metric, FeatureDistance) and problem.metric.p == 2:
+        bound = bound_through_features(measure, points, cuts.g[:, 0], cuts.room[:, 0], state.down, state.up)
+        wide, near = torch.fmin(wide, bound.within(1.0)), torch.fmin(near, bound.within(NEAR))
+        excess = near  # features are linear nowhere but in the surroundings
     known = torch.isfinite(wide) & (distance.to(wide.device) > 0)
     wide, near, excess = (torch.where(known, e, torch.inf) for e in (wide, near, excess))
     return AnswerEvidence(wide.clamp(max=1).cpu(), nothing, near.clamp(max=NEAR).cpu(), excess.clamp(max=1).cpu())

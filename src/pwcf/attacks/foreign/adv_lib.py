@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from pwcf.attacks.attack import Task, check_settings
 from pwcf.attacks.foreign.answering import answered
-from pwcf.attacks.foreign.first_step import with_first_step_that_ends
+from pwcf.attacks.foreign.first_step import ABOUT_A_TARGET, with_first_step_that_ends
 from pwcf.attacks.foreign.importing import adv_lib_module, available, version
 from pwcf.attacks.foreign.watched import Watched
+from pwcf.metrics import Lp, Measure, Metric
 from pwcf.problems import Problem
 
 INSTALL = "adv-lib is not installed: pip install --no-deps adv-lib tqdm"
@@ -24,7 +27,7 @@ STEP = 2
 LEAST_STEPS = 2
 # ALMA's alpha, its paper's pair: 0.9 for 1000 steps, 0.5 for 100; and how far its first step goes.
 ALMA_LONG, ALMA_MEMORY, ALMA_SHORT_MEMORY = 500, 0.9, 0.5
-ALMA_FIRST = {"l1": 0.5, "l2": 0.1}
+ALMA_FIRST = {"l1": 0.5, "l2": 0.1, "pd": 0.01, "lpips": 0.01**2, "ssim": 1e-4}
 # FMN's first step size, larger for linf as its authors set it, in AttackBench too.
 FMN_STEP, FMN_STEP_LINF = 1.0, 10.0
 
@@ -37,6 +40,8 @@ class _Call(NamedTuple):
     given: tuple[Watched, Tensor, Tensor]
     """model, images, labels"""
     norm: str
+    distance: Callable[[Tensor], Tensor]
+    """of points (n, ...) in [0, 1] from the images: (n,) with their graph"""
     steps: int
     targeted: bool
 
@@ -44,6 +49,7 @@ class _Call(NamedTuple):
 @dataclass(frozen=True)
 class _Method:
     norms: tuple[str, ...]
+    """by name; ALMA takes any other distance that has a slope too"""
     run: Callable[[_Call], Tensor]
     settings: str
     classes: int = 2
@@ -64,12 +70,13 @@ def _fmn(c: _Call) -> Any:
 
 def _alma(c: _Call) -> Any:
     memory = ALMA_MEMORY if c.steps >= ALMA_LONG else ALMA_SHORT_MEMORY
-    return with_first_step_that_ends(c.attacks.alma)(
+    theirs = c.norm in _METHODS["alma"].norms
+    return with_first_step_that_ends(c.attacks.alma, None if theirs else c.distance)(
         *c.given,
         targeted=c.targeted,
         num_steps=c.steps,
-        distance=c.norm,
-        init_lr_distance=ALMA_FIRST[c.norm],
+        distance=c.norm if theirs else ABOUT_A_TARGET,
+        init_lr_distance=ALMA_FIRST.get(c.norm),
         α=memory,
     )
 
@@ -89,7 +96,7 @@ def _sigma_zero(c: _Call) -> Any:
 _METHODS = {
     "ddn": _Method(("l2",), _ddn, "gamma 0.05, no quantisation"),
     "fmn": _Method(("l0", "l1", "l2", "linf"), _fmn, "alpha 1, for linf 10, gamma 0.05"),
-    "alma": _Method(("l1", "l2"), _alma, "penalty P2, first step 0.5 (l1) or 0.1 (l2), alpha 0.9", 3, 4),
+    "alma": _Method(("l1", "l2"), _alma, "penalty P2, first step 0.5 (l1), 0.1 (l2) or 0.01 (PD), alpha 0.9", 3, 4),
     "pdgd": _Method(("l2",), _pdgd, "defaults"),
     "pdpgd": _Method(("l1", "l2", "linf"), _pdpgd, "defaults"),
     "sigma-zero": _Method(("l0",), _sigma_zero, "defaults", classes_targeted=None),
@@ -120,8 +127,10 @@ class AdvLib:
         method = _METHODS[self.name]
         if not available():
             return INSTALL
-        if problem.metric.name not in method.norms:
-            return f"{self.name} is there for {', '.join(method.norms)}, not for {problem.metric.name}"
+        metric = problem.metric
+        if metric.name not in method.norms and not (self.name == "alma" and _is_any(metric)):
+            others = " and distances without a norm" if self.name == "alma" else ""
+            return f"{self.name} is there for {', '.join(method.norms)}{others}, not for {metric.name}"
         least = method.classes_targeted if problem.targeted else method.classes
         if least is None:
             return f"{self.name} takes no target"
@@ -145,6 +154,22 @@ class AdvLib:
         def call(model: Watched, images: Tensor, labels: Tensor) -> Tensor:
             # Some of their state is float32 whatever the images are; the model takes either.
             given = (model, images.float(), labels)
-            return method.run(_Call(attacks, given, problem.metric.name, steps, problem.targeted))
+            distance = partial(_distance, task.measure(), model)
+            return method.run(_Call(attacks, given, problem.metric.name, distance, steps, problem.targeted))
 
         return answered(call, task, self.name)
+
+
+def _is_any(metric: Metric) -> bool:
+    """Whether it is no l_p but has a slope."""
+    return metric.differentiable and not isinstance(metric, Lp)
+
+
+def _distance(measure: Measure, model: Watched, z: Tensor) -> Tensor:
+    everyone = torch.arange(len(z), device=z.device)
+    parts = [everyone[start : start + measure.batch] for start in range(0, len(z), measure.batch)]
+    points = model.points(z, everyone)
+    # Where a norm is 0 it has no slope, and one NaN would stay in the attack's state for ever.
+    if points.requires_grad:
+        points.register_hook(torch.nan_to_num)  # type: ignore[no-untyped-call]
+    return torch.cat([measure(points[rows], rows) for rows in parts]).to(z.dtype)

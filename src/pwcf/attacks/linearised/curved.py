@@ -31,6 +31,9 @@ PAIRS = 20
 # at most, less by half after every second step in a row that ends short of the boundary, more after one that does not.
 # Metrics that see what the classifier sees (its own features) bend the condition along their way.
 TRUST_LESS, TRUST_MORE = 0.5, 1.5
+# Max-loss, until a row has reached the boundary: within this share of eps it goes where the cut leads, between that and
+# eps it turns inwards by and by. From then on it goes the way of min-radius, so that what one finds the other finds.
+NEAR_ENOUGH = 0.5
 # Metrics that grow faster than this power are squares of something.
 SQUARE_FROM = 1.5
 
@@ -90,20 +93,31 @@ class CurvedRule:
         assert at.distance is not None
         x, radius, slope = at.x, at.radius, at.slope
         memory = memory if isinstance(memory, Tensor) else memory.judge(at.wrong)
-        # At the image itself a distance has no slope, and nothing to be learnt by a second step.
-        repeats = self.repeats if bool((radius > 0).any()) else 1
-        for number in range(repeats):
+        for number in range(self.repeats):
             if number:
                 radius, slope = at.distance(x)
+            pull = _pull(radius, at)
             slope = _slope_of_q(radius, slope, at.degree)
             memory = Curvature.unknown(x, slope) if isinstance(memory, Tensor) else memory.learn(x, slope)
             inwards, onto = memory.times(slope, at.g)
             away = norm(x - at.centre, 2)
             length = norm(inwards, 2).clamp(min=torch.finfo(x.dtype).tiny)
-            inwards = inwards * (pace.at(share) * (memory.trust * away / length).clamp(max=1)).unsqueeze(1)
+            inwards = inwards * (pull * pace.at(share) * (memory.trust * away / length).clamp(max=1)).unsqueeze(1)
             level = at.level(pace.margin_at(share) * norm(at.g, 2) * away)
             x = along_onto_cut_and_box(x - inwards, onto, at.g, level, at.lower, at.upper)
+            if not bool((pull > 0).any()):
+                break
         return x, memory
+
+
+def _pull(radius: Tensor, at: Iterate) -> Tensor:
+    """(r,) in [0, 1]: how much of a step inwards is wanted. None where nothing is to be gained by it."""
+    everything = (radius > 0).to(radius.dtype)  # at the image itself there is no slope
+    if at.enough is None:
+        return everything
+    share = (radius / at.enough.clamp(min=torch.finfo(radius.dtype).tiny)).pow(1 / at.degree)
+    pull = ((share - NEAR_ENOUGH) / (1 - NEAR_ENOUGH)).clamp(0, 1)
+    return torch.where(torch.isfinite(at.best), everything, pull) * (at.best > at.enough)
 
 
 def degrees(distance: Tensor, half_way: Tensor) -> Tensor:

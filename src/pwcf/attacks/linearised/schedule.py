@@ -66,10 +66,12 @@ REPEATS = 4
 CURVED = Pace(0.7, 0.7, 0.0, 0.05)
 # Its first look has this share of the steps; the best row then goes on: what is enough, and at most this share of the
 # rest, of which restarts have another. The last part has what is left, and of that the general solver this share.
-LOOK_SHARE, DEEP_ENOUGH, DEEP_SHARE, AGAIN_SHARE, CURVED_SOLVER = 0.25, 150, 0.6, 0.35, 0.1
-# By so many times the radius may still fall after so many steps of its first row, and of the row that goes on.
-FALLS, DEEP_FALLS = ((12, 16.0), (25, 8.0), (50, 5.0), (100, 3.0)), ((50, 4.0), (100, 3.0))
-CURVED_FAR, CURVED_HOPELESS, DEEP_HOPELESS = 3.0, (2.0, 1.8, 1.5), 2.5
+SHORT_LOOK, LOOK_SHARE, DEEP_ENOUGH, DEEP_SHARE, AGAIN_SHARE, CURVED_SOLVER = 0.15, 0.25, 150, 0.6, 0.35, 0.2
+L2_WAY = 0.4
+# A first look that is shorter than this does not reach the boundary: one row has all steps.
+SHORTEST_LOOK = 7
+# Radii in a metric that hardly sees some directions may fall by as much after a restart.
+CURVED_HOPELESS = (30.0, 15.0)
 L2_HOPELESS, LINF_HOPELESS = (2.3, 1.8, 1.3, 1.2, 1.15), (1.3, 1.2, 1.1, 1.06, 1.04)
 L1_FAR, L1_HOPELESS = 3.5, (5.0, 4.0, 2.0, 1.4, 1.25)
 
@@ -99,8 +101,6 @@ class Stage:
     """max-loss: images whose radius after the likeliest targets is more than this many eps leave out the others"""
     hopeless: float = math.inf
     """max-loss: images whose radius after this stage is more than this many eps are given up"""
-    checkpoints: tuple[tuple[int, float], ...] = ()
-    """max-loss: (steps, limit), images whose radius is more than so many eps after so many steps are given up"""
 
     @property
     def steps(self) -> int:
@@ -211,9 +211,13 @@ def _curved() -> Plan:
         each = (steps - solver) // targets
         return Stage(targets, "best", legs(CURVED)(each)), Stage(1, "best", (), evaluations=solver)
 
-    restarts = [legs(replace(CURVED, margin=margin)) for margin in MARGINS]
+    def by_way_of_l2(steps: int) -> tuple[Leg, ...]:
+        first = max(1, round(L2_WAY * steps))
+        return Leg(l2_rule, L2, first), *legs(CURVED)(steps - first)
+
+    restarts = [by_way_of_l2, *(legs(replace(CURVED, margin=margin)) for margin in MARGINS)]
     part = legs(CURVED)
-    return Plan(part, part, restarts, 30, last, CURVED_FAR, CURVED_HOPELESS, depth_first=True)
+    return Plan(by_way_of_l2, part, restarts, 30, last, math.inf, CURVED_HOPELESS, depth_first=True)
 
 
 def plan_for(metric: Metric) -> Plan:
@@ -276,13 +280,21 @@ def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
 def _deep(plan: Plan, steps: int, others: int) -> tuple[Stage, ...]:
     """A first look, its best row as deep as it takes, restarts for what that may have missed, and polish."""
     if steps < ENOUGH_FOR_RESTARTS:
-        return (Stage(1, "image", plan.short(steps), checkpoints=FALLS),)
-    looks = min(FIRST_TARGETS, others, max(SHORT_TARGETS, round(LOOK_SHARE * steps / FIRST_STEPS)))
-    first = Stage(looks, "image", plan.first(FIRST_STEPS), far=plan.far, checkpoints=FALLS)
+        each = round(SHORT_LOOK * steps)
+        if each < SHORTEST_LOOK:
+            return (Stage(1, "image", plan.short(steps)),)
+        looks = (
+            Stage(1, "image", plan.short(each)),
+            Stage(min(SHORT_TARGETS - 1, others), "image", plan.first(each)),
+        )
+        rest = steps - sum(look.steps for look in looks)
+        return *looks, Stage(1, "best", plan.first(rest))
+    first_targets = min(FIRST_TARGETS, others, max(SHORT_TARGETS, round(LOOK_SHARE * steps / FIRST_STEPS)))
+    first = Stage(first_targets, "image", plan.first(FIRST_STEPS), far=plan.far)
     rest = steps - first.steps
     further = plan.first(min(DEEP_ENOUGH, round(DEEP_SHARE * rest)))
-    deep = Stage(1, "best", further, hopeless=DEEP_HOPELESS, checkpoints=DEEP_FALLS)
-    left, targets, again = min(rest - deep.steps, AGAIN_SHARE * rest), min(RESTART_TARGETS, others), []
+    deep = Stage(1, "best", further)
+    left, targets, again = float(min(rest - deep.steps, AGAIN_SHARE * rest)), min(RESTART_TARGETS, others), []
     for (start, marks), part in zip(chain(RESTARTS, repeat(("noise", ()))), cycle(plan.restarts), strict=False):
         stage = Stage(targets, start, part(plan.restart_steps), marks)
         left -= stage.steps

@@ -211,7 +211,6 @@ class Search:
             rows = replace(rows, x=x, before=x, memory=torch.zeros_like(rows.best))
             for step in range(leg.steps):
                 rows = self._step(rows, leg, step / max(leg.steps - 1, 1))
-                rows = self._without_hopeless(rows, dict(stage.checkpoints).get(step + 1))
                 if not len(rows.image):
                     return
         self._store(rows)
@@ -233,9 +232,10 @@ class Search:
         rows.best[better], rows.best_x[better], rows.reached[better] = radius[better], x[better], other[better]
         lower, upper = self._box(rows.image)
         distance = None if slope is None else partial(self._value_and_slope, rows.image)
+        enough = None if self.eps is None else self.eps[rows.image]
         at = Iterate(
             rows.centre, x, rows.before, c, g, wrong, radius, slope, self.degree[rows.image], rows.best, lower, upper,
-            distance,
+            distance, enough,
         )  # fmt: skip
         following, memory = leg.rule(at, leg.pace, share, rows.memory)
         # Where the model gives NaN or inf there is no linear model; half way back is nearer to where it was defined.
@@ -256,14 +256,6 @@ class Search:
             return rows
         self._store(rows.take(done.nonzero().squeeze(1)))
         return rows.take(self._open()[rows.image].nonzero().squeeze(1))
-
-    def _without_hopeless(self, rows: Rows, limit: float | None) -> Rows:
-        """Give up, half way, images whose radius is more than this many eps."""
-        if self.eps is None or limit is None:
-            return rows
-        far = torch.isfinite(rows.best) & (self._in_eps(rows.best, rows.image) > limit)
-        self.hopeless[rows.image[far]] = True
-        return rows.take((~far).nonzero().squeeze(1))
 
     def _in_eps(self, radius: Tensor, image: Tensor) -> Tensor:
         """(r,) radii in units of eps; of a square the root, which is what falls as that of a norm does."""
@@ -332,6 +324,8 @@ class Search:
         """Distance of x (r, n) from its image, with its gradient where the rule has nothing better."""
         if isinstance(self.metric, Lp):
             return self.metric(rows.centre, x), None
+        if torch.equal(x, rows.centre):  # no distance, and no slope
+            return torch.zeros_like(rows.best), torch.zeros_like(x)
         return self._value_and_slope(rows.image, x)
 
     def _value_and_slope(self, image: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -339,9 +333,9 @@ class Search:
         return distance, slope.flatten(1)
 
     def _degrees(self) -> Tensor:
-        """(n,) by what power the distance grows near each image: asked where there is no structure to know it by."""
-        if isinstance(self.metric, Lp):
-            return torch.ones_like(self.centre[:, 0])
+        """(n,) by what power the distance grows near each image: asked where it does not say."""
+        if self.metric.degree is not None:
+            return torch.full_like(self.centre[:, 0], self.metric.degree)
         everyone = torch.arange(len(self.centre), device=self.centre.device)
         size = NOISE_LOOK * (self.task.model.bounds[1] - self.task.model.bounds[0])
         noise = noise_of(self.seeds, len(self.centre), self.centre)

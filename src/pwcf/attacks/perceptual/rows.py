@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pwcf.attacks.attack import Task
 from pwcf.attacks.seeds import seeds_of
-from pwcf.losses import as_loss, clipped, margin, without
+from pwcf.losses import as_loss, clip_level, clipped, margin, without
 from pwcf.problems import MaxLoss, is_defined, is_surely_wrong
 
 # Passes of a step: value and gradient of the loss.
@@ -69,7 +69,7 @@ class Objective:
     loss: str | None
     """None: the problem's"""
     kappa: float
-    """where the margin is clipped"""
+    """where the margin is clipped; inf: nothing is"""
 
     def look(self, points: Tensor, rows: Tensor) -> Climb:
         """At the points (b, ...) of some samples (b,): one pass each way."""
@@ -95,4 +95,8 @@ class Objective:
             name = "margin"
         if name == "margin":
             return clipped(margin(logits, labels, targets), self.kappa)
-        return as_loss(name)(logits, labels, targets)
+        loss = as_loss(name)(logits, labels, targets)
+        if name == "ce" and targets is None and self.kappa < torch.inf:
+            # As the paper clips it. Without, it outweighs the distance: LPA breaks half as many.
+            return clipped(loss, clip_level(name, logits.shape[1]))
+        return loss

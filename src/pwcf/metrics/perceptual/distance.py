@@ -30,6 +30,7 @@ class FeatureDistance(Metric):
         if p not in (1, 2) or (squared and p == 1):
             raise ValueError(f"p: expected 1 or 2, and 2 for a square, found {p!r}")
         self.p, self.squared = p, squared
+        self.degree = 2.0 if squared else 1.0
         self._name, self._about = name, about
         # One set of weights for every dtype images come in: images in float64 are measured in it. Copies, in eval mode:
         # the network may be the user's own, and is left as it is.
