@@ -68,6 +68,8 @@ CURVED = Pace(0.7, 0.7, 0.0, 0.05)
 # rest, of which restarts have another. The last part has what is left, and of that the general solver this share.
 SHORT_LOOK, LOOK_SHARE, DEEP_ENOUGH, DEEP_SHARE, AGAIN_SHARE, CURVED_SOLVER = 0.15, 0.25, 150, 0.6, 0.35, 0.2
 L2_WAY = 0.4
+# With more steps than so many restarts need, restarts become longer: which end is nearest shows late.
+DEEP_RESTARTS = 6
 # A first look that is shorter than this does not reach the boundary: one row has all steps.
 SHORTEST_LOOK = 7
 # Radii in a metric that hardly sees some directions may fall by as much after a restart.
@@ -295,8 +297,9 @@ def _deep(plan: Plan, steps: int, others: int) -> tuple[Stage, ...]:
     further = plan.first(min(DEEP_ENOUGH, round(DEEP_SHARE * rest)))
     deep = Stage(1, "best", further)
     left, targets, again = float(min(rest - deep.steps, AGAIN_SHARE * rest)), min(RESTART_TARGETS, others), []
+    length = max(plan.restart_steps, min(DEEP_ENOUGH, round(left / (targets * DEEP_RESTARTS))))
     for (start, marks), part in zip(chain(RESTARTS, repeat(("noise", ()))), cycle(plan.restarts), strict=False):
-        stage = Stage(targets, start, part(plan.restart_steps), marks)
+        stage = Stage(targets, start, part(length), marks)
         left -= stage.steps
         if left < 0:
             break

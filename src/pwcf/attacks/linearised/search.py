@@ -86,11 +86,14 @@ class Search:
         largest = torch.finfo(self.centre.dtype).max
         self.eps = None if task.eps is None else INSIDE * task.eps.clamp(max=largest).to(self.centre)
 
-    def run(self) -> Tensor:
-        """The nearest misclassified points seen (n, ...); the images themselves where there is none."""
+    def run(self, plan: Sequence[Stage] | None = None) -> Tensor:
+        """The nearest misclassified points seen (n, ...); the images themselves where there is none.
+
+        Stages are made from the budget, unless there is a plan.
+        """
         logits = self.task.model.logits(self.task.images, self.task.samples)
         budget = self.task.budget - (self.task.known is not None)  # a look at what is known
-        plan = stages(self.metric, budget, 2 if self.task.problem.targeted else logits.shape[1])
+        plan = plan or stages(self.metric, budget, 2 if self.task.problem.targeted else logits.shape[1])
         self._begin(self._choose_targets(logits, max(stage.targets for stage in plan)))
         restarts = [number for number, stage in enumerate(plan) if stage.is_restart]
         for number, stage in enumerate(plan):
