@@ -24,9 +24,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
     parser.add_argument("--nets", nargs="+", choices=NETS, default=list(NETS), metavar="NET")
+    parser.add_argument("--losses", nargs="+", choices=maxloss.LOSSES, default=list(maxloss.LOSSES), metavar="LOSS")
     parser.add_argument("--images", type=int, default=200, help="of max-loss")
-    parser.add_argument("--radius-images", type=int, default=50)
-    parser.add_argument("--longer-images", type=int, default=12, help="that go on ten times longer")
+    parser.add_argument("--radius-images", type=int, default=30)
+    parser.add_argument("--longer-images", type=int, default=8, help="that go on ten times longer")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--results", type=Path, required=True, help="folder of measurements")
     parser.add_argument("--out", type=Path, required=True, help="folder of tables")
@@ -38,7 +39,7 @@ def main() -> None:
         if part == "lpips":
             lines = lpips.table()
         elif part == "maxloss":
-            lines = maxloss.table(cells, args.nets, args.images)
+            lines = maxloss.table(cells, args.nets, args.losses, args.images)
         else:
             lines = radius.table(cells, args.nets, args.radius_images)
             lines += radius.evidence(cells, args.nets, args.radius_images, args.longer_images)

@@ -21,7 +21,7 @@ from pwcf.attacks.linearised.search import Search
 # theirs, so that with LESS ours has fewer passes in all than ALMA with BUDGET.
 BUDGET, LESS = 2000, 750
 # 224 x 224 takes 50 times as long.
-IMAGENET_BUDGET, IMAGENET_LESS, IMAGENET_IMAGES = 400, 150, 8
+IMAGENET_BUDGET, IMAGENET_LESS, IMAGENET_IMAGES = 200, 80, 4
 ATTACKS: tuple[AttackLike, ...] = ("lpa", "alma", "pwcf")
 LONGER = 10
 HEAD = """\

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from pwcf.solvers.rowwise import add_product_, bmm, dot, matvec, spread, weighted, with_stored
+from pwcf.solvers.rowwise import add_product_, bmm, dot, matvec, solve_triangular, spread, weighted, with_stored
 
 # A pair is used only if s'y > CURVATURE |s| |y|: weak Wolfe makes s'y positive in exact arithmetic,
 # projection onto bounds does not, and a tiny s'y would blow H up.
@@ -114,6 +114,15 @@ class LimitedBFGS:
     def tensors(self) -> dict[str, Tensor]:
         return {"pairs": self.pairs, "SY": self.SY, "YY": self.YY, "count": self.count, "gamma": self.gamma}
 
+    def __getitem__(self, rows: Tensor) -> LimitedBFGS:
+        """A copy of some rows."""
+        return LimitedBFGS(*(tensor[rows] for tensor in self.tensors().values()))
+
+    def put(self, rows: Tensor, others: LimitedBFGS) -> None:
+        """Replace some rows by all of ``others``."""
+        for name, tensor in self.tensors().items():
+            tensor[rows] = others.tensors()[name]
+
     @property
     def memory(self) -> int:
         return self.SY.shape[1]
@@ -157,9 +166,9 @@ class LimitedBFGS:
         index = order.unsqueeze(-1).expand(-1, -1, inner.shape[-1])
         a = inner[:, :m].gather(1, index)  # S'V
         b = inner[:, m:].gather(1, index)  # Y'V
-        u = torch.linalg.solve_triangular(R, a, upper=True)  # R^-1 S'V
+        u = solve_triangular(R, a, upper=True)  # R^-1 S'V
         top = D.unsqueeze(-1) * u + gamma * bmm(YY, u) - gamma * b
-        top = torch.linalg.solve_triangular(R.mT, top, upper=False)
+        top = solve_triangular(R.mT, top, upper=False)
         result = torch.cat([top, -gamma * u], 1)
         back = order.argsort(1).unsqueeze(-1).expand(-1, -1, inner.shape[-1])
         return torch.cat([result[:, :m].gather(1, back), result[:, m:].gather(1, back)], 1)

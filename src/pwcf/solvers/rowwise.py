@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 
 def bmm(left: Tensor, right: Tensor) -> Tensor:
@@ -18,6 +19,19 @@ def bmm(left: Tensor, right: Tensor) -> Tensor:
     if left.shape[0] == 1:
         return torch.bmm(left.expand(2, -1, -1), right.expand(2, -1, -1))[:1]
     return torch.bmm(left, right)
+
+
+def solve_triangular(matrix: Tensor, right: Tensor, upper: bool) -> Tensor:
+    """Batched solution, the same bits wherever in the batch a row stands.
+
+    Where the matrices of a batch begin at odd multiples of 8 bytes, some kernels take another way for those.
+    """
+    m = matrix.shape[-1]
+    if m % 2:
+        matrix, right = pad(matrix, (0, 1, 0, 1)), pad(right, (0, 0, 0, 1))
+        matrix[:, m, m] = 1
+    solved: Tensor = torch.linalg.solve_triangular(matrix, right, upper=upper)
+    return solved[:, :m]
 
 
 def add_product_(base: Tensor, left: Tensor, right: Tensor) -> None:

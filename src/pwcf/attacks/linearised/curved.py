@@ -31,9 +31,6 @@ PAIRS = 20
 # at most, less by half after every second step in a row that ends short of the boundary, more after one that does not.
 # Metrics that see what the classifier sees (its own features) bend the condition along their way.
 TRUST_LESS, TRUST_MORE = 0.5, 1.5
-# Max-loss, until a row has reached the boundary: within this share of eps it goes where the cut leads, between that and
-# eps it turns inwards by and by. From then on it goes the way of min-radius, so that what one finds the other finds.
-NEAR_ENOUGH = 0.5
 # Metrics that grow faster than this power are squares of something.
 SQUARE_FROM = 1.5
 
@@ -55,8 +52,7 @@ class Curvature:
     """(r,) bool: the last point was not misclassified"""
 
     @classmethod
-    def unknown(cls, x: Tensor, slope: Tensor) -> Curvature:
-        H = LimitedBFGS.empty(len(x), x.shape[1], PAIRS, x)
+    def begin(cls, H: LimitedBFGS, x: Tensor, slope: Tensor) -> Curvature:
         first = torch.ones_like(x[:, 0])
         return cls(H, torch.arange(len(x), device=x.device), x, slope, first, torch.zeros_like(first, dtype=torch.bool))
 
@@ -80,6 +76,28 @@ class Curvature:
         return metric.combine(torch.cat([one, none], 1)), metric.combine(torch.cat([none, one], 1))
 
 
+class Learnt:
+    """What is known of q about n images. It is much the same for all rows of an image: those of one stage begin with
+    what the best row of an earlier one has learnt.
+    """
+
+    def __init__(self, images: Tensor) -> None:
+        self.H = LimitedBFGS.empty(len(images), images.shape[1], PAIRS, images)
+
+    def of(self, image: Tensor) -> LimitedBFGS:
+        """For rows of these images (r,)."""
+        return self.H[image]
+
+    def keep(self, image: Tensor, radius: Tensor, memory: Curvature) -> None:
+        """Of rows (r,) the nearest of every image."""
+        order = radius.argsort(stable=True)
+        order = order[image[order].argsort(stable=True)]
+        first = torch.ones_like(order, dtype=torch.bool)
+        first[1:] = image[order][1:] != image[order][:-1]
+        best = order[first]
+        self.H.put(image[best], memory.H[memory.place[best]])
+
+
 @dataclass(frozen=True)
 class CurvedRule:
     """``repeats`` steps of the metric on every cut."""
@@ -87,37 +105,30 @@ class CurvedRule:
     repeats: int
 
     def __call__(
-        self, at: Iterate, pace: Pace, share: float, memory: Tensor | Curvature
-    ) -> tuple[Tensor, Tensor | Curvature]:
+        self, at: Iterate, pace: Pace, share: float, memory: LimitedBFGS | Curvature
+    ) -> tuple[Tensor, Curvature]:
         assert at.slope is not None
         assert at.distance is not None
         x, radius, slope = at.x, at.radius, at.slope
-        memory = memory if isinstance(memory, Tensor) else memory.judge(at.wrong)
-        for number in range(self.repeats):
+        slope = _slope_of_q(radius, slope, at.degree)
+        if isinstance(memory, Curvature):
+            known = memory.judge(at.wrong).learn(x, slope)
+        else:
+            known = Curvature.begin(memory, x, slope)
+        # First to the boundary, then inwards.
+        reached = torch.isfinite(at.best)
+        for number in range(self.repeats if bool(reached.any()) else 1):
             if number:
                 radius, slope = at.distance(x)
-            pull = _pull(radius, at)
-            slope = _slope_of_q(radius, slope, at.degree)
-            memory = Curvature.unknown(x, slope) if isinstance(memory, Tensor) else memory.learn(x, slope)
-            inwards, onto = memory.times(slope, at.g)
+                slope = _slope_of_q(radius, slope, at.degree)
+                known = known.learn(x, slope)
+            inwards, onto = known.times(slope, at.g)
             away = norm(x - at.centre, 2)
             length = norm(inwards, 2).clamp(min=torch.finfo(x.dtype).tiny)
-            inwards = inwards * (pull * pace.at(share) * (memory.trust * away / length).clamp(max=1)).unsqueeze(1)
+            inwards = inwards * (reached * pace.at(share) * (known.trust * away / length).clamp(max=1)).unsqueeze(1)
             level = at.level(pace.margin_at(share) * norm(at.g, 2) * away)
             x = along_onto_cut_and_box(x - inwards, onto, at.g, level, at.lower, at.upper)
-            if not bool((pull > 0).any()):
-                break
-        return x, memory
-
-
-def _pull(radius: Tensor, at: Iterate) -> Tensor:
-    """(r,) in [0, 1]: how much of a step inwards is wanted. None where nothing is to be gained by it."""
-    everything = (radius > 0).to(radius.dtype)  # at the image itself there is no slope
-    if at.enough is None:
-        return everything
-    share = (radius / at.enough.clamp(min=torch.finfo(radius.dtype).tiny)).pow(1 / at.degree)
-    pull = ((share - NEAR_ENOUGH) / (1 - NEAR_ENOUGH)).clamp(0, 1)
-    return torch.where(torch.isfinite(at.best), everything, pull) * (at.best > at.enough)
+        return x, known
 
 
 def degrees(distance: Tensor, half_way: Tensor) -> Tensor:

@@ -60,8 +60,6 @@ class Iterate(NamedTuple):
     upper: Tensor
     distance: Callable[[Tensor], tuple[Tensor, Tensor]] | None
     """of other points of the rows (r, n): (r,) and its gradient; None where the metric has structure"""
-    enough: Tensor | None
-    """(r,) eps of max-loss: nothing is gained by being nearer"""
 
     def onwards(self, pace: Pace) -> Tensor:
         """Inside the box, on from x as far as momentum carries it."""

@@ -67,7 +67,7 @@ CURVED = Pace(0.7, 0.7, 0.0, 0.05)
 # Its first look has this share of the steps; the best row then goes on: what is enough, and at most this share of the
 # rest, of which restarts have another. The last part has what is left, and of that the general solver this share.
 SHORT_LOOK, LOOK_SHARE, DEEP_ENOUGH, DEEP_SHARE, AGAIN_SHARE, CURVED_SOLVER = 0.15, 0.25, 150, 0.6, 0.35, 0.2
-L2_WAY = 0.4
+L2_WAY, CURVED_RESTART = 0.4, 30
 # With more steps than so many restarts need, restarts become longer: which end is nearest shows late.
 DEEP_RESTARTS = 6
 # A first look that is shorter than this does not reach the boundary: one row has all steps.
@@ -219,7 +219,7 @@ def _curved() -> Plan:
 
     restarts = [by_way_of_l2, *(legs(replace(CURVED, margin=margin)) for margin in MARGINS)]
     part = legs(CURVED)
-    return Plan(by_way_of_l2, part, restarts, 30, last, math.inf, CURVED_HOPELESS, depth_first=True)
+    return Plan(by_way_of_l2, part, restarts, CURVED_RESTART, last, math.inf, CURVED_HOPELESS, depth_first=True)
 
 
 def plan_for(metric: Metric) -> Plan:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from pwcf.attacks.attack import Task
-from pwcf.attacks.linearised.curved import degrees
+from pwcf.attacks.linearised.curved import Curvature, CurvedRule, Learnt, degrees
 from pwcf.attacks.linearised.landmarks import Landmark, boundary_points, landmark
 from pwcf.attacks.linearised.rules import Iterate
 from pwcf.attacks.linearised.schedule import SHORT_TARGETS, Leg, Stage, candidates, plan_for, stages
@@ -83,6 +83,7 @@ class Search:
         self.masked = bool((self.lower != self.lower[:1]).any() or (self.upper != self.upper[:1]).any())
         self.seeds = seeds_of(task.images, task.seed)
         self.degree = self._degrees()
+        self.learnt = Learnt(self.centre if not isinstance(self.metric, Lp) else self.centre[:0])
         largest = torch.finfo(self.centre.dtype).max
         self.eps = None if task.eps is None else INSIDE * task.eps.clamp(max=largest).to(self.centre)
 
@@ -178,12 +179,12 @@ class Search:
         """Columns of a first look one wave after the other; None elsewhere, where the table tells which.
 
         In max-loss most images that can be broken are broken by their first row, and the others need not begin; the
-        last wave is for images near eps.
+        last wave is for images near eps. Where rows learn of each other min-radius goes the same way.
         """
         if stage.start != "image":
             return [None]
         columns = torch.arange(stage.targets, device=self.centre.device)
-        if self.eps is None:
+        if self.eps is None and isinstance(self.metric, Lp):
             return [columns]
         return columns.tensor_split([end for end in WAVES if end < stage.targets])
 
@@ -211,12 +212,15 @@ class Search:
         rows = Rows(image, column, self.centre[image], x, x, torch.zeros_like(best), best, x.clone(), reached)
         for leg in stage.legs:
             x = torch.where(torch.isfinite(rows.best).unsqueeze(-1), rows.best_x, rows.x)
-            rows = replace(rows, x=x, before=x, memory=torch.zeros_like(rows.best))
+            blank = self.learnt.of(rows.image) if isinstance(leg.rule, CurvedRule) else torch.zeros_like(rows.best)
+            rows = replace(rows, x=x, before=x, memory=blank)
             for step in range(leg.steps):
                 rows = self._step(rows, leg, step / max(leg.steps - 1, 1))
                 if not len(rows.image):
                     return
         self._store(rows)
+        if isinstance(rows.memory, Curvature):
+            self.learnt.keep(rows.image, rows.best, rows.memory)
         if stage.start == "image":
             self.doubtful[rows.image[torch.isinf(rows.best)]] = True
         if stage.is_restart:
@@ -233,32 +237,35 @@ class Search:
         better = (wrong & (radius < rows.best)).nonzero().squeeze(1)
         # Rows own these: they are written in place, a few rows at a time.
         rows.best[better], rows.best_x[better], rows.reached[better] = radius[better], x[better], other[better]
+        staying = self._staying(rows)
+        if staying is not None:
+            rows, slope = rows.take(staying), None if slope is None else slope[staying]
+            x, wrong, c, g, radius = (each[staying] for each in (x, wrong, c, g, radius))
+            if not len(staying):
+                return rows
         lower, upper = self._box(rows.image)
         distance = None if slope is None else partial(self._value_and_slope, rows.image)
-        enough = None if self.eps is None else self.eps[rows.image]
         at = Iterate(
             rows.centre, x, rows.before, c, g, wrong, radius, slope, self.degree[rows.image], rows.best, lower, upper,
-            distance, enough,
+            distance,
         )  # fmt: skip
         following, memory = leg.rule(at, leg.pace, share, rows.memory)
         # Where the model gives NaN or inf there is no linear model; half way back is nearer to where it was defined.
         lost = (~torch.isfinite(c + following.sum(1))).nonzero().squeeze(1)
         following[lost] = 0.5 * (x[lost] + at.centre[lost])
-        rows = replace(rows, x=following, before=x, memory=memory)
-        return rows if self.eps is None else self._leave(rows)
+        return replace(rows, x=following, before=x, memory=memory)
 
     def _box(self, image: Tensor) -> tuple[Tensor, Tensor]:
         """The rows' boxes; without a mask all are the same, and one is read faster than many."""
         return (self.lower[image], self.upper[image]) if self.masked else (self.lower[:1], self.upper[:1])
 
-    def _leave(self, rows: Rows) -> Rows:
-        """Store the rows that are within eps; all rows of their images leave."""
-        assert self.eps is not None
-        done = rows.best <= self.eps[rows.image]
-        if not bool(done.any()):
-            return rows
+    def _staying(self, rows: Rows) -> Tensor | None:
+        """Store the rows that are within eps. Which rows go on: not those of their images; None: all."""
+        done = None if self.eps is None else rows.best <= self.eps[rows.image]
+        if done is None or not bool(done.any()):
+            return None
         self._store(rows.take(done.nonzero().squeeze(1)))
-        return rows.take(self._open()[rows.image].nonzero().squeeze(1))
+        return self._open()[rows.image].nonzero().squeeze(1)
 
     def _in_eps(self, radius: Tensor, image: Tensor) -> Tensor:
         """(r,) radii in units of eps; of a square the root, which is what falls as that of a norm does."""
