@@ -18,8 +18,8 @@ from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.attacks import Attack, Task
 from pwcf.attacks.foreign import AdvLib, Function, Watched, available, from_foolbox, from_torchattacks
 from pwcf.attacks.foreign import adapters as adapters_module
-from pwcf.attacks.foreign.adv_lib import _METHODS
-from pwcf.attacks.foreign.first_step import first_step, with_first_step_that_ends
+from pwcf.attacks.foreign.adv_lib import _METHODS, ALMA_FIRST
+from pwcf.attacks.foreign.first_step import ABOUT_A_TARGET, first_step, with_first_step_that_ends
 from pwcf.metrics import as_metric
 from pwcf.metrics.l0 import L0
 from pwcf.models import Counted
@@ -627,7 +627,9 @@ def _method(name):
 ddn, fmn, pdgd, pdpgd, sigma_zero = (_method(n) for n in ("ddn", "fmn", "pdgd", "pdpgd", "sigma_zero"))
 
 def alma(model, inputs, labels, *, num_steps=1000, init_lr_distance=None, **settings):
-    init_lr_finder(inputs, torch.zeros_like(inputs), lambda x: (x - inputs).flatten(1).norm(dim=1), init_lr_distance)
+    if init_lr_distance is not None:
+        move = lambda x: (x - inputs).flatten(1).norm(dim=1)
+        init_lr_finder(inputs, torch.zeros_like(inputs), move, init_lr_distance)
     return _method("alma")(model, inputs, labels, num_steps=num_steps, init_lr_distance=init_lr_distance, **settings)
 """
 
@@ -783,6 +785,36 @@ def test_the_search_is_replaced_in_a_copy() -> None:
     assert with_first_step_that_ends(theirs)(1) == (first_step, 1, 2, 3)
     assert theirs(1)[0] is names["init_lr_finder"]
     assert with_first_step_that_ends(run) is run
+
+
+def test_alma_takes_any_distance_with_a_slope(fake_adv_lib: Callable[[], ModuleType]) -> None:
+    net = Net()
+
+    def weighted(a: Tensor, b: Tensor) -> Tensor:
+        return (2 * (a - b)).flatten(1).norm(dim=1)
+
+    task = net.task(MinRadius(weighted), budget=60)
+    assert AdvLib("alma").declines(task.problem, 10) is None
+    assert net.wrong(task, AdvLib("alma")(task)).all()
+    ((_, settings, _),) = fake_adv_lib().CALLS
+    assert (settings["distance"], settings["init_lr_distance"]) == (ABOUT_A_TARGET, None)
+    assert AdvLib("fmn").declines(task.problem, 10) == "fmn is there for l0, l1, l2, linf, not for weighted"
+    assert "alma is there for l1, l2 and distances without a norm, not for linf" in str(
+        AdvLib("alma").declines(MinRadius("linf"), 10)
+    )
+
+
+@pytest.mark.skipif(not available(), reason="adv-lib is not installed")
+def test_alma_in_a_distance_of_ours_is_alma_in_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same steps, whether its distance comes from its own table or from us."""
+    net = Net()
+
+    def euclid(a: Tensor, b: Tensor) -> Tensor:
+        return (a - b).flatten(1).norm(dim=1)
+
+    monkeypatch.setitem(ALMA_FIRST, "euclid", ALMA_FIRST["l2"])
+    ours, theirs = (AdvLib("alma")(net.task(MinRadius(metric), budget=200)) for metric in (euclid, "l2"))
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4)
 
 
 def test_l0_counts_entries() -> None:

@@ -184,3 +184,21 @@ def test_float32_keeps_its_dtype(kind: str) -> None:
     result = found.combine(torch.ones(b, 1, dtype=torch.float64))
     assert result.dtype == torch.float32
     torch.testing.assert_close(result, s.float(), rtol=1e-3, atol=1e-4)
+
+
+def test_rows_are_copied_out_and_put_back() -> None:
+    b, n = 4, 5
+    hessian = _make("lbfgs", b, n)
+    assert isinstance(hessian, LimitedBFGS)
+    for s, y in _pairs(b, n, 3):
+        hessian.update(_all(b), s, y)
+    before = _dense(hessian, b, n)
+    some = hessian[torch.tensor([2, 0])]
+    assert torch.equal(_dense(some, 2, n), before[[2, 0]])
+    (s, y), *_ = _pairs(2, n, 1)
+    some.update(_all(2), s, y)
+    assert torch.equal(_dense(hessian, b, n), before)
+    hessian.put(torch.tensor([1, 3]), some)
+    after = _dense(hessian, b, n)
+    assert torch.equal(after[[1, 3]], _dense(some, 2, n))
+    assert torch.equal(after[[0, 2]], before[[0, 2]])

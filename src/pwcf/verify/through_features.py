@@ -113,12 +113,16 @@ class _Linear:
 
         t, rest = torch.zeros_like(slope), -along(slope)
         p, square, damping = rest, _dot(rest, rest), torch.zeros_like(slope[:, :1])
+        enough = torch.finfo(slope.dtype).eps * square
         for step in range(STEPS):
+            if not bool((square > enough).any()):
+                break
             q = along(self.transposed(self.times(p)))
             if step == 0:
                 damping = DAMPING * (_dot(p, q) / square.clamp(min=tiny)).unsqueeze(1)
             q = q + damping * p
-            length = (square / _dot(p, q).clamp(min=tiny)).unsqueeze(1)
+            # What is left of a row that has arrived is rounding: it stays there.
+            length = torch.where(square > enough, square / _dot(p, q).clamp(min=tiny), 0.0).unsqueeze(1)
             t, rest = t + length * p, rest - length * q
             before, square = square, _dot(rest, rest)
             p = rest + (square / before.clamp(min=tiny)).unsqueeze(1) * p
