@@ -28,11 +28,15 @@ class Ellipsoid:
         self.w = torch.randn(N, generator=generator, dtype=F64)
         self.images = 0.5 + 0.001 * torch.randn(ROWS, N, generator=generator, dtype=F64)
         self.squared = squared
-        self.classifier = Classifier(lambda x: torch.stack([torch.zeros_like(x[:, 0]), (x - 0.5) @ self.w.to(x)], 1))
+        self.classifier = Classifier(lambda x: torch.stack([torch.zeros_like(x[:, 0]), self.score(x)], 1))
         self.labels = self.classifier(self.images).argmax(1)
 
+    def score(self, x: Tensor) -> Tensor:
+        return ((x - 0.5) * self.w.to(x)).sum(1)
+
     def __call__(self, reference: Tensor, candidate: Tensor) -> Tensor:
-        square = ((candidate - reference) @ self.A.to(candidate).T).square().sum(1)
+        # Products and sums row by row: a matrix product may round a row otherwise in another batch.
+        square = (self.A.to(candidate) * (candidate - reference).unsqueeze(1)).sum(2).square().sum(1)
         return square if self.squared else square.sqrt()
 
     @property
@@ -70,13 +74,13 @@ def test_a_first_step_goes_to_the_boundary_and_not_inwards() -> None:
     g = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], dtype=F64)
     asked: list[Tensor] = []
 
-    def distance(z: Tensor) -> tuple[Tensor, Tensor]:
-        asked.append(z)
-        move = z - x
+    def distance(z: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        asked.append(rows)
+        move = z - x[rows]
         return move.norm(dim=1), torch.nn.functional.normalize(move)
 
     def at(point: Tensor, best: Tensor) -> Iterate:
-        c, (radius, slope) = (g * (point - x)).sum(1) + 0.1, distance(point)
+        c, (radius, slope) = (g * (point - x)).sum(1) + 0.1, distance(point, torch.arange(2))
         box = torch.zeros(1, 3, dtype=F64), torch.ones(1, 3, dtype=F64)
         return Iterate(
             x, point, x, c, g, c < 0, radius, slope, torch.ones(2, dtype=F64), best, *box, distance
@@ -84,15 +88,38 @@ def test_a_first_step_goes_to_the_boundary_and_not_inwards() -> None:
 
     rule, pace, nothing = CurvedRule(4), Pace(0.7, 0.7, 0.0, 0.0), torch.full((2,), torch.inf, dtype=F64)
     aside = x + torch.tensor([[0.0, 0.0, 0.2]], dtype=F64)
+    at_once = at(aside, nothing)
     asked.clear()
-    found, _ = rule(at(aside, nothing), pace, 0.0, LimitedBFGS.empty(2, 3, PAIRS, x))
-    assert len(asked) == 1
+    found, _ = rule(at_once, pace, 0.0, LimitedBFGS.empty(2, 3, PAIRS, x))
+    assert not asked
     assert ((found - aside) @ torch.tensor([0.0, 0.0, 1.0], dtype=F64) == 0).all()
     assert ((g * (found - x)).sum(1) + 0.1 < 0).all()
+    # The second row has been at the boundary: it alone goes on, four steps in all.
+    one = at(aside, torch.tensor([torch.inf, 1.0], dtype=F64))
     asked.clear()
-    found, _ = rule(at(aside, torch.ones(2, dtype=F64)), pace, 0.0, LimitedBFGS.empty(2, 3, PAIRS, x))
-    assert len(asked) == 4
-    assert (found[:, 2] < 0.55).all()
+    both, memory = rule(one, pace, 0.0, LimitedBFGS.empty(2, 3, PAIRS, x))
+    assert [rows.tolist() for rows in asked] == [[1], [1], [1]]
+    assert torch.equal(both[0], found[0])
+    assert both[1, 2] < 0.55
+    assert memory.H.count.tolist() == [0, 3]
+    assert torch.equal(memory.x[0], aside[0])
+
+
+def test_a_row_is_the_same_whatever_is_beside_it() -> None:
+    case = Ellipsoid()
+    # Linear models from afar fall short of the boundary: the farther a row begins, the more steps it takes to be there.
+    images = torch.lerp(torch.full_like(case.images, 0.5), case.images, torch.logspace(-1, 2, ROWS, dtype=F64)[:, None])
+    images = images.clamp(0, 1)
+
+    def classifier(x: Tensor) -> Tensor:
+        score = case.score(x)
+        return torch.stack([torch.zeros_like(score), score + 100 * score.pow(3)], 1)
+
+    labels = classifier(images).argmax(1)
+    together = evaluate(classifier, images, labels, MinRadius(case), budget=150)
+    for i in range(ROWS):
+        alone = evaluate(classifier, images[i : i + 1], labels[i : i + 1], MinRadius(case), budget=150)
+        torch.testing.assert_close(alone.x_adv[0], together.x_adv[i], rtol=0, atol=1e-9)
 
 
 def test_rows_begin_with_what_the_nearest_row_of_their_image_has_learnt() -> None:

@@ -60,6 +60,10 @@ class Curvature:
         H, others = self.H, (self.place, self.x, self.slope, self.trust, self.short)
         return Curvature(H, *(value[rows] for value in others))
 
+    def copied(self) -> Curvature:
+        """With x and slope of its own."""
+        return replace(self, x=self.x.clone(), slope=self.slope.clone())
+
     def learn(self, x: Tensor, slope: Tensor) -> Curvature:
         self.H.update(self.place, x - self.x, slope - self.slope)
         return replace(self, x=x, slope=slope)
@@ -108,27 +112,44 @@ class CurvedRule:
         self, at: Iterate, pace: Pace, share: float, memory: LimitedBFGS | Curvature
     ) -> tuple[Tensor, Curvature]:
         assert at.slope is not None
-        assert at.distance is not None
-        x, radius, slope = at.x, at.radius, at.slope
-        slope = _slope_of_q(radius, slope, at.degree)
+        slope = _slope_of_q(at.radius, at.slope, at.degree)
         if isinstance(memory, Curvature):
-            known = memory.judge(at.wrong).learn(x, slope)
+            known = memory.judge(at.wrong).learn(at.x, slope)
         else:
-            known = Curvature.begin(memory, x, slope)
+            known = Curvature.begin(memory, at.x, slope)
         # First to the boundary, then inwards.
         reached = torch.isfinite(at.best)
-        for number in range(self.repeats if bool(reached.any()) else 1):
-            if number:
-                radius, slope = at.distance(x)
-                slope = _slope_of_q(radius, slope, at.degree)
-                known = known.learn(x, slope)
-            inwards, onto = known.times(slope, at.g)
-            away = norm(x - at.centre, 2)
-            length = norm(inwards, 2).clamp(min=torch.finfo(x.dtype).tiny)
-            inwards = inwards * (reached * pace.at(share) * (known.trust * away / length).clamp(max=1)).unsqueeze(1)
-            level = at.level(pace.margin_at(share) * norm(at.g, 2) * away)
-            x = along_onto_cut_and_box(x - inwards, onto, at.g, level, at.lower, at.upper)
+        x = _step(at, known, pace, share, reached)
+        rows = reached.nonzero().squeeze(1)
+        if self.repeats > 1 and len(rows):
+            x, known = x.clone(), known.copied()
+            x[rows], further = self._again(at, rows, x[rows], known[rows], pace, share)
+            known.x[rows], known.slope[rows] = further.x, further.slope
         return x, known
+
+    def _again(
+        self, at: Iterate, rows: Tensor, x: Tensor, known: Curvature, pace: Pace, share: float
+    ) -> tuple[Tensor, Curvature]:
+        """The other steps on this cut, of some rows (m,) that are at x (m, n)."""
+        assert at.distance is not None
+        everyone = torch.ones_like(rows, dtype=torch.bool)
+        part = at.select(rows)
+        for _ in range(self.repeats - 1):
+            radius, slope = at.distance(x, rows)
+            known = known.learn(x, _slope_of_q(radius, slope, part.degree))
+            x = _step(part, known, pace, share, everyone)
+        return x, known
+
+
+def _step(at: Iterate, known: Curvature, pace: Pace, share: float, inwards: Tensor) -> Tensor:
+    """(r, n) from where q was last differentiated: towards smaller q where ``inwards`` (r,), and onto the cut."""
+    x, g = known.x, at.g
+    way, onto = known.times(known.slope, g)
+    away = norm(x - at.centre, 2)
+    limit = known.trust * away / norm(way, 2).clamp(min=torch.finfo(x.dtype).tiny)
+    way = way * (inwards * pace.at(share) * limit.clamp(max=1)).unsqueeze(1)
+    level = at.level(pace.margin_at(share) * norm(g, 2) * away)
+    return along_onto_cut_and_box(x - way, onto, g, level, at.lower, at.upper)
 
 
 def degrees(distance: Tensor, half_way: Tensor) -> Tensor:

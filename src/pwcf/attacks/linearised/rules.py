@@ -58,8 +58,17 @@ class Iterate(NamedTuple):
     lower: Tensor
     """(r, n) the box, or (1, n) where it is the same for all"""
     upper: Tensor
-    distance: Callable[[Tensor], tuple[Tensor, Tensor]] | None
-    """of other points of the rows (r, n): (r,) and its gradient; None where the metric has structure"""
+    distance: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None
+    """of other points (m, n) of some rows (m,): (m,) and its gradient; None where the metric has structure"""
+
+    def select(self, rows: Tensor) -> Iterate:
+        """Some rows (m,) of a metric without structure; ``distance`` counts them as it did before."""
+        per_row: dict[str, Any] = {
+            name: value[rows]
+            for name, value in self._asdict().items()
+            if isinstance(value, Tensor) and not (name in ("lower", "upper") and len(value) == 1)
+        }
+        return self._replace(**per_row)
 
     def onwards(self, pace: Pace) -> Tensor:
         """Inside the box, on from x as far as momentum carries it."""

@@ -244,7 +244,7 @@ class Search:
             if not len(staying):
                 return rows
         lower, upper = self._box(rows.image)
-        distance = None if slope is None else partial(self._value_and_slope, rows.image)
+        distance = None if slope is None else partial(self._again, rows.image)
         at = Iterate(
             rows.centre, x, rows.before, c, g, wrong, radius, slope, self.degree[rows.image], rows.best, lower, upper,
             distance,
@@ -337,6 +337,9 @@ class Search:
         if torch.equal(x, rows.centre):  # no distance, and no slope
             return torch.zeros_like(rows.best), torch.zeros_like(x)
         return self._value_and_slope(rows.image, x)
+
+    def _again(self, image: Tensor, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        return self._value_and_slope(image[rows], x)
 
     def _value_and_slope(self, image: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         distance, slope = self.measure.value_and_slope(x.view(-1, *self.shape), image)
