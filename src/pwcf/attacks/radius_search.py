@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pwcf.attacks.attack import Task
 from pwcf.losses import margin
-from pwcf.metrics import Lp, measured
+from pwcf.metrics import Lp
 from pwcf.problems import MaxLoss, is_surely_wrong
 
 # Passes that make a round worth while, and into how many rounds a budget is divided at most and at least. Samples whose
@@ -65,13 +65,13 @@ class _Bracket:
     """Of every sample: the largest radius of a failure, the smallest of a success, the point there."""
 
     def __init__(self, task: Task) -> None:
-        self.metric, self.images, self.best = task.problem.metric, task.images, task.images.clone()
+        self.measure, self.best = task.measure(), task.images.clone()
         farthest = torch.where(task.upper - task.images > task.images - task.lower, task.upper, task.lower)
-        self.largest = measured(self.metric, task.images, farthest)
+        self.largest = self.measure.exactly(farthest)
         self.low, self.high = torch.zeros_like(self.largest), torch.full_like(self.largest, torch.inf)
         self.first = torch.minimum(FIRST * _linear_distance(task), self.largest)
         if task.known is not None:
-            known = measured(self.metric, task.images, task.known)
+            known = self.measure.exactly(task.known)
             self.high = torch.where(known > 0, known, self.high)
             self.best = torch.where(_column(known > 0, task.images), task.known, self.best)
 
@@ -83,7 +83,7 @@ class _Bracket:
 
     def learn(self, rows: Tensor, eps: Tensor, points: Tensor, wrong: Tensor) -> None:
         """What was found for some samples (r,) within eps (r,)."""
-        distance = measured(self.metric, self.images[rows], points)
+        distance = self.measure.exactly(points, rows)
         success = wrong & (distance > 0)
         closer = success & (distance < self.high[rows])
         self.best[rows[closer]] = points[closer]

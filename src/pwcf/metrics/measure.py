@@ -33,6 +33,11 @@ class Measure:
     def __call__(self, points: Tensor, rows: Tensor) -> Tensor:
         """(b,) with the graph of the points (b, ...), in one call. A backward pass is counted when it happens."""
         distance = self.metric.from_prepared(self.prepared[rows], points)
+        if points.requires_grad and torch.is_grad_enabled() and not distance.requires_grad:
+            raise ValueError(
+                f"metric {self.metric.name}: expected a distance with a gradient in the candidate, found none; does it "
+                "count, or use numpy, detach() or no_grad()?"
+            )
         self.count(rows, forward=1)
         if self.metric.network and distance.requires_grad:
             distance.register_hook(lambda _: self.count(rows, backward=1))  # type: ignore[no-untyped-call]
@@ -40,13 +45,15 @@ class Measure:
 
     def value_and_slope(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """(b,) distances and (b, ...) their gradients: 0 where there is none."""
+        if len(points) == 0:
+            return points.flatten(1).sum(1), torch.zeros_like(points)
         parts = []
         for some in range(0, len(points), self.batch):
             here = slice(some, some + self.batch)
             with torch.enable_grad():
                 leaf = points[here].detach().requires_grad_(True)
                 distance = self(leaf, rows[here])
-                (slope,) = torch.autograd.grad(distance.sum(), leaf)
+                (slope,) = torch.autograd.grad(distance.sum(), leaf, materialize_grads=True)
             parts.append((distance.detach(), torch.nan_to_num(slope)))
         values, slopes = zip(*parts, strict=True)
         return torch.cat(values), torch.cat(slopes)

@@ -86,10 +86,14 @@ def gather_evidence(
     excess = 2 * wide if isinstance(problem.metric, Lp) else mix.room + state.over_the_box(mix.g)
     if isinstance(problem.metric, FeatureDistance) and problem.metric.p == 2:
         bound = bound_through_features(measure, points, cuts.g[:, 0], cuts.room[:, 0], state.down, state.up)
-        wide, near = torch.fmin(wide, bound.within(1.0)), torch.fmin(near, bound.within(NEAR))
-        excess = near  # features are linear nowhere but in the surroundings
-    known = torch.isfinite(wide) & (distance.to(wide.device) > 0)
+        if bound is not None:
+            wide, near = torch.fmin(wide, bound.within(1.0)), torch.fmin(near, bound.within(NEAR))
+            excess = near  # features are linear nowhere but in the surroundings
+    radius = distance.to(wide.device)
+    known = torch.isfinite(wide) & (radius > 0)
     wide, near, excess = (torch.where(known, e, torch.inf) for e in (wide, near, excess))
+    # Nothing is nearer than 0.
+    wide, near, excess = (torch.where(radius == 0, torch.zeros_like(e), e) for e in (wide, near, excess))
     return AnswerEvidence(wide.clamp(max=1).cpu(), nothing, near.clamp(max=NEAR).cpu(), excess.clamp(max=1).cpu())
 
 

@@ -37,8 +37,22 @@ class Bound(NamedTuple):
         return self.fixed + reach * self.per_way
 
 
-def bound_through_features(measure: Measure, points: Tensor, g: Tensor, b: Tensor, down: Tensor, up: Tensor) -> Bound:
-    """``g`` (n, entries) and ``b`` (n,) the model of the condition; ``down``, ``up`` (n, entries) where x can go."""
+def bound_through_features(
+    measure: Measure, points: Tensor, g: Tensor, b: Tensor, down: Tensor, up: Tensor
+) -> Bound | None:
+    """``g`` (n, entries) and ``b`` (n,) the model of the condition; ``down``, ``up`` (n, entries) where x can go.
+
+    None where the network cannot be differentiated twice, as fused attention cannot.
+    """
+    try:
+        return _bound(measure, points, g, b, down, up)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:
+        return None
+
+
+def _bound(measure: Measure, points: Tensor, g: Tensor, b: Tensor, down: Tensor, up: Tensor) -> Bound:
     metric = measure.metric
     assert isinstance(metric, FeatureDistance)
     parts = []

@@ -16,7 +16,7 @@ from pwcf.attacks.foreign.answering import answered
 from pwcf.attacks.foreign.first_step import ABOUT_A_TARGET, with_first_step_that_ends
 from pwcf.attacks.foreign.importing import adv_lib_module, available, version
 from pwcf.attacks.foreign.watched import Watched
-from pwcf.metrics import Lp, Measure, Metric
+from pwcf.metrics import L0, Lp, Measure, Metric
 from pwcf.problems import Problem
 
 INSTALL = "adv-lib is not installed: pip install --no-deps adv-lib tqdm"
@@ -40,6 +40,8 @@ class _Call(NamedTuple):
     given: tuple[Watched, Tensor, Tensor]
     """model, images, labels"""
     norm: str
+    theirs: bool
+    """whether the norm is what they call so"""
     distance: Callable[[Tensor], Tensor]
     """of points (n, ...) in [0, 1] from the images: (n,) with their graph"""
     steps: int
@@ -70,12 +72,11 @@ def _fmn(c: _Call) -> Any:
 
 def _alma(c: _Call) -> Any:
     memory = ALMA_MEMORY if c.steps >= ALMA_LONG else ALMA_SHORT_MEMORY
-    theirs = c.norm in _METHODS["alma"].norms
-    return with_first_step_that_ends(c.attacks.alma, None if theirs else c.distance)(
+    return with_first_step_that_ends(c.attacks.alma, None if c.theirs else c.distance)(
         *c.given,
         targeted=c.targeted,
         num_steps=c.steps,
-        distance=c.norm if theirs else ABOUT_A_TARGET,
+        distance=c.norm if c.theirs else ABOUT_A_TARGET,
         init_lr_distance=ALMA_FIRST.get(c.norm),
         α=memory,
     )
@@ -128,7 +129,7 @@ class AdvLib:
         if not available():
             return INSTALL
         metric = problem.metric
-        if metric.name not in method.norms and not (self.name == "alma" and _is_any(metric)):
+        if not _is_named(metric, method.norms) and not (self.name == "alma" and _is_any(metric)):
             others = " and distances without a norm" if self.name == "alma" else ""
             return f"{self.name} is there for {', '.join(method.norms)}{others}, not for {metric.name}"
         least = method.classes_targeted if problem.targeted else method.classes
@@ -155,9 +156,15 @@ class AdvLib:
             # Some of their state is float32 whatever the images are; the model takes either.
             given = (model, images.float(), labels)
             distance = partial(_distance, task.measure(), model)
-            return method.run(_Call(attacks, given, problem.metric.name, distance, steps, problem.targeted))
+            theirs = _is_named(problem.metric, method.norms)
+            return method.run(_Call(attacks, given, problem.metric.name, theirs, distance, steps, problem.targeted))
 
         return answered(call, task, self.name)
+
+
+def _is_named(metric: Metric, norms: tuple[str, ...]) -> bool:
+    """Whether it is one of these norms: a function may have any name."""
+    return isinstance(metric, (Lp, L0)) and metric.name in norms
 
 
 def _is_any(metric: Metric) -> bool:

@@ -84,7 +84,8 @@ def default_layers(network: nn.Module) -> list[str]:
     modules = [(name, module) for name, module in network.named_modules() if name]
     found = [name for name, module in modules if isinstance(module, _ACTIVATIONS)]
     found = found or [name for name, m in modules if isinstance(m, (nn.Conv1d, nn.Conv2d, nn.Conv3d))]
-    found = found or [name for name, m in modules if isinstance(m, nn.Linear)][:-1]
+    # Attention does without calling the module of its last product: of a class of its own, below Linear.
+    found = found or [name for name, m in modules if type(m) is nn.Linear][:-1]
     if not found:
         raise ValueError(
             "layers: expected names, for the network has neither activations, convolutions nor hidden linear layers "

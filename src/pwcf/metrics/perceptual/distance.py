@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 from pwcf.metrics.metric import Metric
 from pwcf.metrics.perceptual.features import Features
+from pwcf.models import Classifier
 
 
 class FeatureDistance(Metric):
@@ -21,20 +19,30 @@ class FeatureDistance(Metric):
         p: 2, or 1.
         squared: for p = 2.
         about: which network with which weights, for the record.
+        bounds: of the images the network was made for; None: of any.
     """
 
     in_float64 = True
     network = True
 
-    def __init__(self, features: Features, name: str, p: int = 2, squared: bool = False, about: str = "") -> None:
+    def __init__(
+        self,
+        features: Features,
+        name: str,
+        p: int = 2,
+        squared: bool = False,
+        about: str = "",
+        bounds: tuple[float, float] | None = None,
+    ) -> None:
         if p not in (1, 2) or (squared and p == 1):
             raise ValueError(f"p: expected 1 or 2, and 2 for a square, found {p!r}")
         self.p, self.squared = p, squared
         self.degree = 2.0 if squared else 1.0
-        self._name, self._about = name, about
-        # One set of weights for every dtype images come in: images in float64 are measured in it. Copies, in eval mode:
-        # the network may be the user's own, and is left as it is.
-        self._in: Callable[[torch.dtype], Features] = functools.cache(features.copied)
+        self._name, self._about, self._bounds = name, about, bounds
+        # A copy, in eval mode: the network may be the user's own, who may train it on. One more set of weights for
+        # every dtype images come in: images in float64 are measured in it.
+        self._features = features.copied()
+        self._in: dict[torch.dtype, Features] = {}
 
     @property
     def name(self) -> str:
@@ -46,11 +54,19 @@ class FeatureDistance(Metric):
 
     def features(self, x: Tensor) -> Tensor:
         """phi(x) (b, m) with the graph of x, computed in its dtype and on its device."""
-        features = self._in(x.dtype)
+        features = self._in.setdefault(x.dtype, self._in.get(x.dtype) or self._features.copied(x.dtype))
         if features.mean.device != x.device:
             features.to(x.device)
         out: Tensor = features(x)
         return out
+
+    def of(self, classifier: Classifier) -> Metric:
+        if self._bounds is not None and classifier.bounds != self._bounds:
+            raise ValueError(
+                f"bounds: metric {self.name} expected images in {self._bounds}, found {classifier.bounds}; scale the "
+                "images, or give pwcf.metrics.perceptual a module with its mean and std"
+            )
+        return self
 
     def __call__(self, reference: Tensor, candidate: Tensor) -> Tensor:
         return self.from_prepared(self.features(reference), candidate)

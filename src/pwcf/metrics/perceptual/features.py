@@ -26,9 +26,8 @@ class Features(nn.Module):
     Args:
         network: called with (x - mean) / std. From the second call on nothing beyond the last layer is computed; the
             first one finds out which that is.
-        layers: names of the submodules whose outputs count, as the network leaves them (a layer that changes its input
-            in place changes what the layer before it has left). One that the network uses several times, as many
-            activations are, counts every time.
+        layers: names of the submodules whose outputs count, as they return them, whatever is done to these in place
+            later. One that the network uses several times, as many activations are, counts every time.
         mean, std: numbers, one per channel, or anything else that fits an input.
         heads: weights >= 0 of the channels of every layer.
     """
@@ -77,7 +76,8 @@ class Features(nn.Module):
             def hook(module: nn.Module, inputs: object, output: object) -> None:
                 if not isinstance(output, Tensor):
                     raise TypeError(f"layers: expected modules that return tensors, {name!r} returns {type(output)}")
-                maps.append((layer, output))
+                # A copy: what the network does to it in place afterwards is seen by whole calls only.
+                maps.append((layer, output.clone()))
                 if len(maps) == self._outputs:
                     raise _Complete
 
@@ -115,8 +115,8 @@ class Features(nn.Module):
             scaled = scaled * self.heads[layer].sqrt().view(shape)
         return scaled.flatten(1)
 
-    def copied(self, dtype: torch.dtype) -> Features:
-        """Another one that computes in this dtype, whatever becomes of this one."""
+    def copied(self, dtype: torch.dtype | None = None) -> Features:
+        """Another one that computes in this dtype, or in the same, whatever becomes of this one."""
         return copy.deepcopy(self).to(dtype).eval().requires_grad_(False)
 
 

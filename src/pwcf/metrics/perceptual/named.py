@@ -16,6 +16,8 @@ from pwcf.metrics.perceptual.features import Features
 from pwcf.metrics.perceptual.networks import NETWORKS
 from pwcf.models import Classifier
 
+# What networks that have a name expect: their mean and std are for these.
+UNIT = (0.0, 1.0)
 # LPIPS's own package has its heads, but not the networks.
 _HEADS = "weights/v0.1"
 
@@ -65,7 +67,8 @@ def perceptual(
             f"backbone: expected one of {', '.join(NETWORKS)}, 'self', 'torchvision:NAME', 'timm:NAME' or a module, "
             f"found {backbone!r}"
         )
-    return FeatureDistance(found.features, called, p, about=f"PD, l{p} over {found.about}")
+    bounds = None if isinstance(backbone, nn.Module) else UNIT
+    return FeatureDistance(found.features, called, p, about=f"PD, l{p} over {found.about}", bounds=bounds)
 
 
 def lpips(
@@ -102,7 +105,7 @@ def lpips(
     features = Features(base.network, entry.layers, base.mean, base.std, scales)
     called = "lpips" if network == "alexnet" else f"lpips-{entry.lpips}"
     about = f"LPIPS v0.1 with {found.about}, heads with SHA-256 {files.checksum(heads)}..."
-    return FeatureDistance(features, called, squared=True, about=about)
+    return FeatureDistance(features, called, squared=True, about=about, bounds=UNIT)
 
 
 def _head(state: dict[str, Tensor], layer: int, channels: int, path: object) -> Tensor:
