@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pwcf.solvers.rowwise import add_product_, dot, matvec
+from pwcf.solvers.rowwise import add_product_, cholesky, cholesky_solve, dot, matvec
 
 # Relative complementarity at which a row is solved. The bound of the stopping test weighs a tiny residual
 # against a tiny target, so that it needs nearly all digits; they cost two or three iterations more.
@@ -123,10 +123,10 @@ def _direction(program: Program, U: Tensor, residual: Tensor, gap: Tensor) -> tu
         add_product_(M, E.mT, E * ratio[:, k:].unsqueeze(-1))
     diagonal = M.diagonal(dim1=1, dim2=2)
     diagonal += ratio[:, :k] + 1e-14 * diagonal
-    factor, info = torch.linalg.cholesky_ex(M)
+    factor, info = cholesky(M)
     regular = info == 0
     if not bool(regular.all()):
-        eye = torch.eye(k, dtype=u.dtype, device=u.device)
+        eye = torch.eye(factor.shape[-1], dtype=u.dtype, device=u.device)
         factor = torch.where(regular[:, None, None], factor, eye)
 
     def side(r: Tensor) -> Tensor:
@@ -142,7 +142,7 @@ def _direction(program: Program, U: Tensor, residual: Tensor, gap: Tensor) -> tu
         du = torch.cat([dz, -dot(E, dz.unsqueeze(1))], 1)
         return torch.stack([du, r - ratio * du]), dy
 
-    solved = torch.cholesky_solve(torch.stack([side(-v)] if e is None else [side(-v), e], -1), factor)
+    solved = cholesky_solve(torch.stack([side(-v)] if e is None else [side(-v), e], -1), factor)
     along = unit = solved[..., -1]
     if e is not None:
         unit = e / dot(e, along).clamp(min=1e-300).unsqueeze(-1)
@@ -150,7 +150,7 @@ def _direction(program: Program, U: Tensor, residual: Tensor, gap: Tensor) -> tu
     ahead = (U + _reach(U, dU).unsqueeze(-1) * dU).prod(0).mean(-1)
     sigma = (ahead / gap.clamp(min=1e-300)).clamp(0, 1) ** 3
     r = ((sigma * gap).unsqueeze(-1) - dU[0] * dU[1]) / u - v
-    dU, dy = step(torch.cholesky_solve(side(r).unsqueeze(-1), factor).squeeze(-1), r)
+    dU, dy = step(cholesky_solve(side(r).unsqueeze(-1), factor).squeeze(-1), r)
     return dU, dy, regular
 
 

@@ -28,10 +28,31 @@ def solve_triangular(matrix: Tensor, right: Tensor, upper: bool) -> Tensor:
     """
     m = matrix.shape[-1]
     if m % 2:
-        matrix, right = pad(matrix, (0, 1, 0, 1)), pad(right, (0, 0, 0, 1))
-        matrix[:, m, m] = 1
+        matrix, right = _even(matrix), pad(right, (0, 0, 0, 1))
     solved: Tensor = torch.linalg.solve_triangular(matrix, right, upper=upper)
     return solved[:, :m]
+
+
+def cholesky(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Batched factors and whether they failed (0: no), the same bits wherever a row stands. For ``cholesky_solve``: of
+    a matrix of odd size they are one larger.
+    """
+    factor, info = torch.linalg.cholesky_ex(_even(matrix) if matrix.shape[-1] % 2 else matrix)
+    return factor, info
+
+
+def cholesky_solve(right: Tensor, factor: Tensor) -> Tensor:
+    """Batched solution with the factors of ``cholesky``."""
+    m = right.shape[1]
+    return torch.cholesky_solve(pad(right, (0, 0, 0, factor.shape[-1] - m)), factor)[:, :m]
+
+
+def _even(matrix: Tensor) -> Tensor:
+    """One row and one column of the identity more."""
+    m = matrix.shape[-1]
+    matrix = pad(matrix, (0, 1, 0, 1))
+    matrix[:, m, m] = 1
+    return matrix
 
 
 def add_product_(base: Tensor, left: Tensor, right: Tensor) -> None:
