@@ -30,6 +30,9 @@ PD over AlexNet's features, the first correctly classified images of each net, o
 adv-lib's ALMA-LPIPS, whose distance is the same, AlexNet from a file. All have as many passes of the classifier; the
 second line of "pwcf" has fewer passes than ALMA even if AlexNet's count the same.
 
+Constants of the search for any metric were chosen on other nets and metrics and on the first ten of these images; ALMA
+and LPA have their published settings.
+
 Below: images on which the radius of "pwcf" is smaller than this attack's. Ratio: geometric mean of this attack's radius
 over that of "pwcf" in the first line.
 

@@ -81,7 +81,7 @@ def gather_evidence(
     wide, mix = _least(cuts, state)
     near = _rescaled(mix, state, NEAR)
     # The ball that holds the optimum is within twice the radius of x, and E(2 r) <= 2 E(r). That is said in the
-    # metric's own norm; a distance without one is bounded over the whole box
+    # metric's own norm; a distance without one is bounded over the whole box.
     excess = 2 * wide if isinstance(problem.metric, Lp) else mix.room + state.over_the_box(mix.g)
     if isinstance(problem.metric, FeatureDistance) and problem.metric.p == 2:
         bound = bound_through_features(measure, points, cuts.g[:, 0], cuts.room[:, 0], state.down, state.up)
