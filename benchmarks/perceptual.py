@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--losses", nargs="+", choices=maxloss.LOSSES, default=list(maxloss.LOSSES), metavar="LOSS")
     parser.add_argument("--images", type=int, default=200, help="of max-loss")
     parser.add_argument("--radius-images", type=int, default=30)
-    parser.add_argument("--longer-images", type=int, default=3, help="that go on ten times longer")
+    parser.add_argument("--longer-images", type=int, default=6, help="that go on ten times longer")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--results", type=Path, required=True, help="folder of measurements")
     parser.add_argument("--out", type=Path, required=True, help="folder of tables")

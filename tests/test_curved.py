@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import Tensor
 
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
+from pwcf.attacks import Task
 from pwcf.attacks.linearised.curved import PAIRS, Curvature, CurvedRule, Learnt, degrees
 from pwcf.attacks.linearised.rules import Iterate, Pace
+from pwcf.attacks.linearised.schedule import CLOSE, CURVED, LONG_MEMORY, REPEATS, Leg, Stage, plan_for
+from pwcf.attacks.linearised.search import Search
 from pwcf.solvers import LimitedBFGS
 
 F64 = torch.float64
 N, ROWS, CONDITION = 40, 6, 1e4
 Metric = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Named:
+    """An attack from a function of a task."""
+
+    function: Callable[[Task], Tensor]
+    name: str = "named"
+
+    def __call__(self, task: Task) -> Tensor:
+        return self.function(task)
 
 
 class Ellipsoid:
@@ -132,10 +147,40 @@ def test_rows_begin_with_what_the_nearest_row_of_their_image_has_learnt() -> Non
     memory = Curvature.begin(H, steps, steps)[torch.tensor([3, 2, 1])]  # one row has left
     learnt = Learnt(images)
     learnt.keep(torch.tensor([1, 0, 0]), torch.tensor([5.0, 2.0, 1.0]), memory)
-    known = learnt.of(torch.tensor([0, 1, 0]))
+    known = learnt.of(torch.tensor([0, 1, 0]), PAIRS)
     assert known.gamma.tolist() == [0.5, 0.25, 0.5]
     known.update(torch.tensor([0]), steps[:1], steps[:1])
-    assert learnt.of(torch.tensor([0])).count.tolist() == [1]  # rows have copies
+    assert learnt.of(torch.tensor([0]), PAIRS).count.tolist() == [1]  # rows have copies
+
+
+def test_a_memory_of_another_size_begins_anew_and_is_not_kept() -> None:
+    images = torch.zeros(2, 3)
+    learnt = Learnt(images)
+    long = learnt.of(torch.tensor([0, 1]), 2 * PAIRS)
+    assert long.memory == 2 * PAIRS
+    assert long.count.tolist() == [0, 0]
+    step = torch.eye(3)[:2]
+    long.update(torch.arange(2), step, step)
+    learnt.keep(torch.arange(2), torch.ones(2), Curvature.begin(long, step, step))
+    assert learnt.of(torch.tensor([0, 1]), PAIRS).count.tolist() == [0, 0]
+
+
+def test_polish_settles_in_the_minimum() -> None:
+    """Close to the boundary it ends nearer than steps with a margin do."""
+    case = Ellipsoid()
+    found = []
+    for pace in (CURVED, CLOSE):
+        polish = Leg(CurvedRule(REPEATS, LONG_MEMORY), pace, 60)
+
+        def attack(task: Task, polish: Leg = polish) -> Tensor:
+            start = Stage(1, "image", plan_for(task.problem.metric).first(20))
+            return Search(task).run([start, Stage(1, "best", (polish,))])
+
+        run = evaluate(case.classifier, case.images, case.labels, MinRadius(case), attacks=Named(attack), budget=600)
+        found.append((run.radius / case.exact - 1).max())
+    wide, close = found
+    assert close < 2e-3
+    assert wide > 1.5 * close
 
 
 def test_degrees_of_norms_and_squares() -> None:

@@ -70,7 +70,7 @@ def test_what_is_left_to_gain_is_no_less_than_what_can_be_gained(row: int) -> No
         assert (nearest - point).norm() <= (point - image).norm()
         assert gain <= float(found.stationarity) + 1e-4
         assert float(found.stationarity) <= 1.1 * gain + 1e-3  # and little more
-        if gain > 0.005:
+        if gain > 0.01:
             assert float(found.excess) > 0.01  # not converged
 
 
@@ -80,7 +80,7 @@ def test_little_is_left_at_the_nearest_point(row: int) -> None:
     found = case.evidence(row, case.nearest(row))
     assert float(found.stationarity) < 0.01
     assert float(found.shrink) <= float(found.stationarity)
-    assert float(found.excess) == pytest.approx(2 * float(found.stationarity))
+    assert float(found.excess) == pytest.approx(float(found.stationarity))
     # The gradient alone, as for a metric that is known by its values only, does not tell as much.
     box = torch.zeros_like(case.images[:1]), torch.ones_like(case.images[:1])
     points, image = case.nearest(row).unsqueeze(0), case.images[row : row + 1]

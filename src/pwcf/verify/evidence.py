@@ -48,7 +48,8 @@ class AnswerEvidence:
     shrink: Tensor
     """(n,) share of the radius that could go within 5 % of it: what a longer search nearby may gain"""
     excess: Tensor
-    """(n,) share of the radius that could go anywhere if the linear models held there: what "converged" is judged by"""
+    """(n,) share of the radius that could go anywhere if the linear models held there, in distances of features as far
+    as the image: what "converged" is judged by"""
 
 
 def evidence_passes(models: int) -> int:
@@ -87,7 +88,7 @@ def gather_evidence(
         bound = bound_through_features(measure, points, cuts.g[:, 0], cuts.room[:, 0], state.down, state.up)
         if bound is not None:
             wide, near = torch.fmin(wide, bound.within(1.0)), torch.fmin(near, bound.within(NEAR))
-            excess = 2 * wide
+            excess = wide
     radius = distance.to(wide.device)
     known = torch.isfinite(wide) & (radius > 0)
     wide, near, excess = (torch.where(known, e, torch.inf) for e in (wide, near, excess))

@@ -88,12 +88,16 @@ class Learnt:
     def __init__(self, images: Tensor) -> None:
         self.H = LimitedBFGS.empty(len(images), images.shape[1], PAIRS, images)
 
-    def of(self, image: Tensor) -> LimitedBFGS:
-        """For rows of these images (r,)."""
-        return self.H[image]
+    def of(self, image: Tensor, pairs: int) -> LimitedBFGS:
+        """For rows of these images (r,); a memory of another size begins anew."""
+        if pairs == self.H.memory:
+            return self.H[image]
+        return LimitedBFGS.empty(len(image), self.H.pairs.shape[2], pairs, self.H.pairs)
 
     def keep(self, image: Tensor, radius: Tensor, memory: Curvature) -> None:
         """Of rows (r,) the nearest of every image."""
+        if memory.H.memory != self.H.memory:
+            return
         order = radius.argsort(stable=True)
         order = order[image[order].argsort(stable=True)]
         first = torch.ones_like(order, dtype=torch.bool)
@@ -104,9 +108,10 @@ class Learnt:
 
 @dataclass(frozen=True)
 class CurvedRule:
-    """``repeats`` steps of the metric on every cut."""
+    """``repeats`` steps of the metric on every cut, with so many pairs in memory."""
 
     repeats: int
+    pairs: int = PAIRS
 
     def __call__(
         self, at: Iterate, pace: Pace, share: float, memory: LimitedBFGS | Curvature

@@ -64,9 +64,14 @@ L1_MOMENTA = (0.9, 0.95)
 # Steps of a metric without structure on every cut; and its pace: whole steps would be those of an exact model.
 REPEATS = 4
 CURVED = Pace(0.7, 0.7, 0.0, 0.05)
+# Polish close to the boundary, with pairs enough for the curvature there: rows settle in the minimum they are in, to
+# some 1e-4 of its radius. A short memory and a margin do not: they pass from one into the next, which is nearer.
+CLOSE, LONG_MEMORY = Pace(0.7, 0.7, 0.0, 0.005), 100
 # Its first look has this share of the steps; the best row then goes on: what is enough, and at most this share of the
-# rest, of which restarts have another. The last part has what is left, and of that the general solver this share.
-SHORT_LOOK, LOOK_SHARE, DEEP_ENOUGH, DEEP_SHARE, AGAIN_SHARE, CURVED_SOLVER = 0.15, 0.25, 150, 0.6, 0.35, 0.2
+# rest, of which restarts have another.
+SHORT_LOOK, LOOK_SHARE, DEEP_ENOUGH, DEEP_SHARE, AGAIN_SHARE = 0.15, 0.25, 150, 0.6, 0.35
+# The last part has what is left, and of that polish and the general solver these shares.
+CURVED_POLISH, CURVED_SOLVER = 0.4, 0.2
 L2_WAY, CURVED_RESTART = 0.4, 30
 # With more steps than so many restarts need, restarts become longer: which end is nearest shows late.
 DEEP_RESTARTS = 6
@@ -209,9 +214,13 @@ def _curved() -> Plan:
         return lambda steps: (Leg(CurvedRule(REPEATS), pace, max(1, steps)),)
 
     def last(targets: int, steps: int) -> tuple[Stage, ...]:
-        targets, solver = min(2, targets), round(CURVED_SOLVER * steps)
-        each = (steps - solver) // targets
-        return Stage(targets, "best", legs(CURVED)(each)), Stage(1, "best", (), evaluations=solver)
+        targets, polish, solver = min(2, targets), round(CURVED_POLISH * steps), round(CURVED_SOLVER * steps)
+        each = (steps - polish - solver) // targets
+        return (
+            Stage(targets, "best", legs(CURVED)(each)),
+            Stage(1, "best", (Leg(CurvedRule(REPEATS, LONG_MEMORY), CLOSE, max(1, polish)),)),
+            Stage(1, "best", (), evaluations=solver),
+        )
 
     def by_way_of_l2(steps: int) -> tuple[Leg, ...]:
         first = max(1, round(L2_WAY * steps))

@@ -29,6 +29,7 @@ from pwcf.attacks.targets import ANY, aims
 from pwcf.losses import margin, without
 from pwcf.metrics import Lp
 from pwcf.problems import is_surely_wrong
+from pwcf.solvers import LimitedBFGS
 
 # Noise around the image: uniform, as long as this share of the best distance in the same norm (l2 for all but linf),
 # shares taken in turn.
@@ -212,8 +213,7 @@ class Search:
         rows = Rows(image, column, self.centre[image], x, x, torch.zeros_like(best), best, x.clone(), reached)
         for leg in stage.legs:
             x = torch.where(torch.isfinite(rows.best).unsqueeze(-1), rows.best_x, rows.x)
-            blank = self.learnt.of(rows.image) if isinstance(leg.rule, CurvedRule) else torch.zeros_like(rows.best)
-            rows = replace(rows, x=x, before=x, memory=blank)
+            rows = replace(rows, x=x, before=x, memory=self._memory(leg, rows))
             for step in range(leg.steps):
                 rows = self._step(rows, leg, step / max(leg.steps - 1, 1))
                 if not len(rows.image):
@@ -226,6 +226,12 @@ class Search:
         if stage.is_restart:
             found_by = self.by_noise if stage.start == "noise" else self.by_landmarks
             found_by.scatter_reduce_(0, rows.image, rows.best, "amin")
+
+    def _memory(self, leg: Leg, rows: Rows) -> LimitedBFGS | Tensor:
+        """What the rule of a leg begins with."""
+        if isinstance(leg.rule, CurvedRule):
+            return self.learnt.of(rows.image, leg.rule.pairs)
+        return torch.zeros_like(rows.best)
 
     def _store(self, rows: Rows) -> None:
         self.table.store(rows.image, rows.column, rows.best, rows.best_x, rows.reached)
