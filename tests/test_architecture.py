@@ -9,6 +9,7 @@ import pytest
 PACKAGE = "pwcf"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 ORDER = (
+    "data",
     "models",
     "metrics",
     "losses",
@@ -19,6 +20,7 @@ ORDER = (
     "verify",
     "evaluation",
     "records",
+    "runs",
     "analysis",
     "report",
     "compat",

@@ -21,7 +21,7 @@ from pwcf.attacks.linearised.search import Search
 # theirs, so that with LESS ours has fewer passes in all than ALMA with BUDGET.
 BUDGET, LESS = 2000, 750
 ATTACKS: tuple[AttackLike, ...] = ("lpa", "alma", "pwcf")
-# Budgets and images that evidence is asked of; rows that go on from the answers of each; what counts as little left.
+# A larger budget, of how many images; how much longer rows go on; what counts as converged, and as little left.
 DEEP, DEEP_IMAGES, LONGER, TOL, LITTLE = 10000, 10, 10, 1e-2, 5e-2
 HEAD = """\
 # Radii in the perceptual distance
@@ -130,32 +130,31 @@ def evidence(cells: Cells, nets: list[str], images: int, rows: int) -> list[str]
         head = f"| {net} | {len(left)} | {BUDGET} |"
         little, much = ((left <= LITTLE).nonzero().squeeze(1), (left > LITTLE).nonzero().squeeze(1))
         counts = f" {int((left <= TOL).sum())} | {len(little)} |"
-        lines.append(head + counts + _longer(cells, task, BUDGET, "little", little[:rows], True))
-        others.append(head + f" {len(much)} |" + _longer(cells, task, BUDGET, "much", much[:rows], True))
+        lines.append(head + counts + _longer(cells, task, "little", little[:rows]))
+        others.append(head + f" {len(much)} |" + _longer(cells, task, "much", much[:rows]))
         task = load(net, DEEP_IMAGES)
         left = torch.tensor(_found(cells, task, "pwcf", DEEP)["stationarity"])
         little = (left <= LITTLE).nonzero().squeeze(1)
         counts = f"| {net} | {len(left)} | {DEEP} | {int((left <= TOL).sum())} | {len(little)} |"
-        lines.append(counts + _longer(cells, task, DEEP, "little", little[: rows // 2], False))
+        lines.append(counts + " | | | | |")
     return lines + others
 
 
-def _longer(cells: Cells, task: Task, budget: int, name: str, rows: Tensor, search: bool) -> str:
-    """How many were tried, by how many percent their radii fall when they go on and, if asked, anew."""
+def _longer(cells: Cells, task: Task, name: str, rows: Tensor) -> str:
+    """How many were tried, by how many percent their radii fall when they go on, and anew."""
     if not len(rows):
         return " 0 | | | | |"
     some = Task(task.name, task.net, task.images[rows], task.labels[rows])
-    first = torch.tensor(_found(cells, task, "pwcf", budget)["radius"])[rows]
-    points = cells.points(_key(task, "pwcf", budget))[rows]
-    key = f"{task.name}-{budget}-{name}-{len(rows)}"
-    found = [cells.numbers(f"continued-{key}", lambda: continued(some, points, budget))]
-    if search:
-        found.append(cells.numbers(f"anew-{key}", lambda: radii(some, "pwcf", LONGER * budget)))
+    first = torch.tensor(_found(cells, task, "pwcf", BUDGET)["radius"])[rows]
+    points = cells.points(_key(task, "pwcf", BUDGET))[rows]
+    key = f"{task.name}-{BUDGET}-{name}-{len(rows)}"
+    on = cells.numbers(f"continued-{key}", lambda: continued(some, points, BUDGET))
+    anew = cells.numbers(f"anew-{key}", lambda: radii(some, "pwcf", LONGER * BUDGET))
     text = f" {len(rows)} |"
-    for each in found:
+    for each in (on, anew):
         gained = 100 * (1 - torch.tensor(each["radius"]) / first)
         text += f" {float(gained.mean()):.2f} | {float(gained.max()):.2f} |"
-    return text if search else text + " | |"
+    return text
 
 
 def _key(task: Task, attack: AttackLike, budget: int) -> str:

@@ -1,19 +1,26 @@
 """pwcf: how robust is a classifier really? Penalty-SQP with constraint folding, batched in PyTorch."""
 
-from pwcf import attacks, compat, losses, metrics, testproblems
-from pwcf.evaluation import Run, evaluate
-from pwcf.models import Classifier
-from pwcf.problems import Constraint, MaxLoss, MinRadius, eq, ineq
-from pwcf.solvers import (
-    Evidence,
-    Restarts,
-    Solution,
-    SolverState,
-    Status,
-    Trajectory,
-    minimize,
-    noisy_starts,
-)
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pwcf import attacks, compat, losses, metrics, testproblems
+    from pwcf.evaluation import Run, evaluate
+    from pwcf.models import Classifier
+    from pwcf.problems import Constraint, MaxLoss, MinRadius, eq, ineq
+    from pwcf.runs import load_run
+    from pwcf.solvers import (
+        Evidence,
+        Restarts,
+        Solution,
+        SolverState,
+        Status,
+        Trajectory,
+        minimize,
+        noisy_starts,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
@@ -33,9 +40,37 @@ __all__ = [
     "eq",
     "evaluate",
     "ineq",
+    "load_run",
     "losses",
     "metrics",
     "minimize",
     "noisy_starts",
     "testproblems",
 ]
+
+# Loaded at the first use of a name: importing torch takes seconds that commands which only read a run can do without.
+_FOLDERS = ("attacks", "compat", "losses", "metrics", "testproblems")
+_HOMES = {
+    "evaluation": ("Run", "evaluate"),
+    "models": ("Classifier",),
+    "problems": ("Constraint", "MaxLoss", "MinRadius", "eq", "ineq"),
+    "runs": ("load_run",),
+    "solvers": (
+        "Evidence", "Restarts", "Solution", "SolverState", "Status", "Trajectory", "minimize", "noisy_starts",
+    ),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FOLDERS:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

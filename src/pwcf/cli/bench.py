@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -17,24 +16,20 @@ from pwcf.cli.errors import CommandError
 from pwcf.cli.zoo import Zoo, read_zoo
 from pwcf.records import Cell
 
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
-
 INTERRUPTED = 130
 """what shells say after Ctrl-C"""
 
 
-def add_to(commands: Commands) -> None:
-    """The subcommand and its arguments."""
-    parser = commands.add_parser(
-        "bench",
-        help="benchmark attacks on nets, at equal budgets",
+def main(words: Sequence[str]) -> int:
+    """The command with these words after its name; its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="pwcf bench",
         description=arguments.DESCRIPTION,
         epilog=arguments.EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     arguments.add_to(parser)
-    parser.set_defaults(run=run)
+    return run(parser.parse_args(words), ["bench", *words])
 
 
 def run(args: argparse.Namespace, words: Sequence[str]) -> int:

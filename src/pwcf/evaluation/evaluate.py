@@ -81,7 +81,7 @@ def evaluate(
     problem = problem.of(classifier)
     chosen = choose(attacks, problem, classes, BUDGET)
     images, labels = (t.clone() if t.is_inference() else t.detach() for t in (images, labels))
-    batch = batch or _batch(images)
+    batch = batch or default_batch(images)
     box = _box(classifier, images, mask)
     counted = Counted(classifier, images.shape[0], batch)
     portfolio = Portfolio(
@@ -98,8 +98,8 @@ def evaluate(
     return portfolio.result(time.perf_counter() - started, remarks + later)
 
 
-def _batch(images: Tensor) -> int:
-    """Networks of large images keep tens of megabytes an image for the way back."""
+def default_batch(images: Tensor) -> int:
+    """Rows per call. Networks of large images keep tens of megabytes an image for the way back."""
     entries = images[0].numel() if len(images) else 1
     return max(1, min(BATCH, BATCH_ENTRIES // entries))
 

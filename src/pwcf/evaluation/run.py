@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,6 +13,9 @@ from pwcf.models import Passes
 from pwcf.problems import MaxLoss, Problem
 from pwcf.solvers import Status
 from pwcf.verify import AnswerEvidence
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,23 @@ class Run:
     def robust_accuracy_at(self, eps: float) -> float:
         """Share of samples whose radius is above eps: one min-radius run answers for every eps."""
         return float(((self.radius > eps) & self._defined).double().mean())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for every sample (needs pandas)."""
+        import pandas
+
+        columns = {
+            "status": [status.value for status in self.status],
+            "adversarial": self.adversarial.cpu().numpy(),
+            "radius": self.radius.cpu().numpy(),
+            **{name: values.cpu().numpy() for name, values in vars(self.evidence).items()},
+            "forward": self.passes.forward.numpy(),
+            "backward": self.passes.backward.numpy(),
+            "metric_forward": self.metric_passes.forward.numpy(),
+            "metric_backward": self.metric_passes.backward.numpy(),
+            "attack": self.attack,
+        }
+        return pandas.DataFrame(columns)
 
     def summary(self) -> str:
         """A few lines for a person."""

@@ -68,6 +68,12 @@ class Classifier:
             **{f"classifier.{name}": torch.as_tensor(value) for name, value in own.items() if value is not None},
         }
 
+    def to(self, device: str | torch.device) -> Classifier:
+        """The same, its module moved there; other callables go where their inputs are."""
+        if isinstance(self.model, nn.Module):
+            self.model.to(device)
+        return self
+
     @property
     def normalisation(self) -> tuple[float | Tensor | list[float] | None, float | Tensor | list[float] | None]:
         """(mean, std), None where the model takes inputs as they are."""

@@ -1,0 +1,51 @@
+"""``pwcf compare``: runs side by side, on the samples they share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from pwcf.cli.console import Json, console, print_json, table
+from pwcf.cli.show import Runs
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("compare", help="Compare runs, sample by sample where they share samples.")(_command)
+
+
+def _command(runs: Runs, json: Json = False) -> None:
+    from pwcf.runs import RunFolder, header_from
+    from pwcf.runs.comparison import compare
+
+    folders = [RunFolder(path) for path in runs]
+    headers = [header_from(folder.header(), str(folder.path)) for folder in folders]
+    found = compare(headers, [folder.rows() for folder in folders])
+    names = _names(runs)
+    if json:
+        print_json({"runs": dict(zip(names, found.runs, strict=True)), "shared": found.shared, "notes": found.notes})
+        return
+    lines = []
+    for name, each in zip(names, found.runs, strict=True):
+        lines.append([
+            name, each["question"], str(each["samples"]), f"{each['clean_accuracy']:.1%}",
+            f"{each['robust_accuracy']:.1%}" if each["robust_accuracy"] is not None else "",
+            f"{each['mean_radius']:.4g}" if each["mean_radius"] is not None else "",
+            f"{each['median_radius']:.4g}" if each["median_radius"] is not None else "",
+            str(each["best"]), str(each["alone"]), f"{each['passes']:.0f}", f"{each['seconds']:.1f}",
+        ])  # fmt: skip
+    heads = ["run", "question", "samples", "clean", "robust", "mean radius", "median", "best", "alone", "passes", "s"]
+    out = console()
+    out.print(table(heads, lines))
+    out.print(
+        f"\nOn the {found.shared} samples that all of them share. Radii: of samples that every run found a point for; "
+        "best: samples on which no other run is nearer; alone: broken by this run only."
+    )
+    for note in found.notes:
+        out.print(f"[yellow]note[/yellow] {note}")
+
+
+def _names(paths: list[Path]) -> list[str]:
+    """The folders' names, or their paths where two are the same."""
+    names = [path.resolve().name for path in paths]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]

@@ -1,0 +1,50 @@
+"""What commands print: tables and words for people, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+
+def console() -> Console:
+    """Made anew: where standard output is may have changed. Without colour where it is no terminal."""
+    return Console(highlight=False, soft_wrap=False)
+
+
+def print_json(content: Any) -> None:
+    """One document. JSON has no infinity: it becomes null."""
+    typer.echo(json.dumps(_plain(content), indent=1))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return value
+
+
+def table(heads: Sequence[str], lines: Sequence[Sequence[str]], title: str | None = None) -> Table:
+    """Numbers to the right: every column but the first."""
+    made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for i, head in enumerate(heads):
+        made.add_column(head, justify="right" if i else "left", overflow="fold")
+    for line in lines:
+        made.add_row(*(_escaped(cell) for cell in line))
+    return made
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,98 @@
+"""``pwcf doctor``: what is installed, which devices there are, and whether an evaluation works."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+import time
+from typing import Any
+
+import typer
+
+from pwcf.cli.console import Json, console, print_json, table
+
+EXTRAS = {
+    "pandas": "Run.to_pandas",
+    "matplotlib": "plots",
+    "tqdm": "progress in evaluate",
+    "torchmetrics": "ssim, ms-ssim",
+    "kornia": "lab",
+    "adv-lib": "ddn, fmn, alma, pdgd, pdpgd, sigma-zero",
+    "pillow": "folders of images, export to PNG",
+    "timm": "timm:NAME",
+    "torchvision": "torchvision:NAME",
+    "transformers": "hf:NAME models",
+    "datasets": "hf:NAME data",
+    "robustbench": "robustbench:NAME",
+    "onnx2torch": "file.onnx",
+    "ray": "--engine ray",
+    "tensorboard": "--tracker tensorboard",
+}
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("doctor", help="Look at the environment and test an evaluation (two seconds).")(_command)
+
+
+def _command(json: Json = False) -> None:
+    import torch
+
+    import pwcf
+
+    machine = {
+        "pwcf": pwcf.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "threads": str(torch.get_num_threads()),
+        "devices": ", ".join(_devices(torch)),
+    }
+    extras = {name: _version(name) for name in EXTRAS}
+    ok, said = _self_test()
+    if json:
+        print_json({**machine, "extras": extras, "self_test": {"ok": ok, "said": said}})
+        raise typer.Exit(0 if ok else 1)
+    out = console()
+    shown = table(["", ""], list(machine.items()))
+    shown.show_header, shown.columns[1].justify = False, "left"
+    out.print(shown)
+    out.print()
+    lines = [[name, extras[name] or "not installed", what] for name, what in EXTRAS.items()]
+    shown = table(["optional", "version", "what it is for"], lines)
+    shown.columns[1].justify = shown.columns[2].justify = "left"
+    out.print(shown)
+    out.print(f"\nself-test: {'[green]ok[/green]' if ok else '[red]failed[/red]'}, {said}")
+    raise typer.Exit(0 if ok else 1)
+
+
+def _devices(torch: Any) -> list[str]:
+    found = ["cpu"]
+    found += [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
+    return found + (["mps"] if torch.backends.mps.is_available() else [])
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _self_test() -> tuple[bool, str]:
+    """Radii of a linear classifier, which are known: |w'x + b| / |w|_q."""
+    import torch
+
+    import pwcf
+
+    began = time.perf_counter()
+    generator = torch.Generator().manual_seed(0)
+    w = torch.randn(20, generator=generator)
+    images = 0.5 + 0.1 * torch.rand(8, 20, generator=generator)
+    logit = (images - 0.5) @ w
+    worst = 0.0
+    for metric, dual in (("l1", torch.inf), ("l2", 2.0), ("linf", 1.0)):
+        run = pwcf.evaluate(lambda x: (x - 0.5) @ w, images, (logit > 0).long(), pwcf.MinRadius(metric), budget=200)
+        exact = logit.abs().double() / torch.linalg.vector_norm(w.double(), ord=dual)
+        worst = max(worst, float((run.radius / exact - 1).abs().max()))
+    seconds = time.perf_counter() - began
+    return worst < 0.01, f"radii of a linear classifier within {worst:.1e} of the exact ones, {seconds:.1f} s"

@@ -1,0 +1,65 @@
+"""``pwcf attacks`` and ``pwcf metrics``: what there is."""
+
+from __future__ import annotations
+
+import inspect
+
+import typer
+
+from pwcf.cli.console import Json, console, print_json, table
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("attacks", help="List attacks and presets.")(_attacks)
+    app.command("metrics", help="List distances, and which can be measured here.")(_metrics)
+
+
+def _attacks(json: Json = False) -> None:
+    from pwcf.attacks import ATTACKS, PRESETS, about, as_attack
+
+    attacks = {name: about(as_attack(name)) for name in ATTACKS}
+    presets = {
+        name: {
+            "min-radius": [one.name for one in preset.min_radius],
+            "max-loss": [one.name for one in preset.max_loss],
+            "budget": preset.budget,
+        }
+        for name, preset in PRESETS.items()
+    }
+    if json:
+        print_json({"attacks": attacks, "presets": presets})
+        return
+    out = console()
+    shown = table(["attack", "what it is"], list(attacks.items()))
+    shown.columns[1].justify = "left"
+    out.print(shown)
+    lines = [
+        [name, ", ".join(each["min-radius"]), ", ".join(each["max-loss"]), str(each["budget"])]  # type: ignore[arg-type]
+        for name, each in presets.items()
+    ]
+    out.print()
+    shown = table(["preset", "min-radius", "max-loss", "passes for each"], lines)
+    shown.columns[1].justify = shown.columns[2].justify = "left"
+    out.print(shown)
+
+
+def _metrics(json: Json = False) -> None:
+    from pwcf.metrics import NAMED
+
+    lines = [["l1, l1.5, l2, l8, linf, ...", "yes", "any l_p with p >= 1"]]
+    for name, make in NAMED.items():
+        try:
+            lines.append([name, "yes", make().about or _first_line(make)])
+        except (ImportError, FileNotFoundError) as error:
+            lines.append([name, "no", str(error).partition("\n")[0].partition(". ")[0]])
+    lines.append(["module:function", "yes", "your own: (reference, candidate) -> one distance a sample"])
+    if json:
+        print_json([{"name": name, "here": here == "yes", "about": what} for name, here, what in lines])
+        return
+    shown = table(["metric", "here", "what it is, or what it needs"], lines)
+    shown.columns[2].justify = "left"
+    console().print(shown)
+
+
+def _first_line(thing: object) -> str:
+    return (inspect.getdoc(thing) or "").partition("\n")[0]

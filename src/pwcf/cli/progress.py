@@ -1,0 +1,120 @@
+"""What one sees of a run while it works: a line on a terminal, curves in TensorBoard."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from pwcf.runs import Listener, RunError, RunFolder, Settings
+from pwcf.runs.figures import UNDEFINED, WRONG, question_of
+from pwcf.runs.header import Header
+from pwcf.runs.shard import Shard
+
+
+def listeners(settings: Settings, quiet: bool) -> list[Listener]:
+    """A progress line where somebody looks at one; a tracker where one was asked for."""
+    heard: list[Listener] = []
+    if sys.stderr.isatty() and not quiet:
+        heard.append(Line())
+    if settings.tracker == "tensorboard":
+        heard.append(TensorBoard())
+    return heard
+
+
+class Tally:
+    """Figures so far, added up shard by shard."""
+
+    def __init__(self) -> None:
+        self.samples = self.attacked = self.found = self.broken = 0
+        self.radius = self.passes = 0.0
+
+    def add(self, columns: dict[str, Any]) -> None:
+        status = np.asarray(columns["status"], dtype=object)
+        attacked = (status != WRONG) & (status != UNDEFINED)
+        found = np.asarray(columns["adversarial"]) & attacked
+        self.samples += len(status)
+        self.attacked += int(attacked.sum())
+        self.found += int(found.sum())
+        self.broken += int((np.asarray(columns["adversarial"]) | (status == UNDEFINED)).sum())
+        self.radius += float(np.asarray(columns["radius"])[found].sum())
+        self.passes += float((np.asarray(columns["forward"]) + np.asarray(columns["backward"]))[attacked].sum())
+
+    def figure(self, max_loss: bool) -> tuple[str, float]:
+        """Robust accuracy so far, or the mean radius."""
+        if max_loss:
+            return "robust accuracy", 1 - self.broken / max(self.samples, 1)
+        return "mean radius", self.radius / max(self.found, 1)
+
+
+class Line:
+    """Samples, found, the figure so far, passes a sample, time left."""
+
+    def begin(self, header: Header, folder: RunFolder, done: Sequence[int]) -> None:
+        self.max_loss, self.tally = header.settings.eps is not None, Tally()
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[figures]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        before = len(_known(folder)["status"]) if done else 0
+        if done:
+            self.tally.add(_known(folder))
+            self.bar.console.print(f"{before} of {header.samples} samples are there already; going on")
+        self.task = self.bar.add_task(question_of(header), total=header.samples, completed=before, figures="")
+        self.bar.start()
+
+    def add(self, shard: Shard) -> None:
+        self.tally.add(shard.columns)
+        name, value = self.tally.figure(self.max_loss)
+        passes = self.tally.passes / max(self.tally.attacked, 1)
+        shown = f"{value:.1%}" if self.max_loss else f"{value:.4g}"
+        figures = f"found {self.tally.found}/{self.tally.attacked}, {name} {shown}, {passes:.0f} passes"
+        self.bar.update(self.task, advance=len(shard.columns["status"]), figures=figures)
+
+    def end(self) -> None:
+        self.bar.stop()
+
+
+class TensorBoard:
+    """Curves over samples, in OUT/tensorboard."""
+
+    def begin(self, header: Header, folder: RunFolder, done: Sequence[int]) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise RunError(f"tracker: tensorboard is missing: pip install 'pwcf[tensorboard]' ({error})") from error
+        self.max_loss, self.tally, self.began = header.settings.eps is not None, Tally(), time.perf_counter()
+        if done:
+            self.tally.add(_known(folder))
+        self.writer = SummaryWriter(str(folder.path / "tensorboard"))
+        self.writer.add_text("question", question_of(header))
+
+    def add(self, shard: Shard) -> None:
+        self.tally.add(shard.columns)
+        name, value = self.tally.figure(self.max_loss)
+        step = self.tally.samples
+        self.writer.add_scalar(name.replace(" ", "_"), value, step)
+        self.writer.add_scalar("found", self.tally.found / max(self.tally.attacked, 1), step)
+        self.writer.add_scalar("passes", self.tally.passes / max(self.tally.attacked, 1), step)
+        radius = np.asarray(shard.columns["radius"])
+        if (finite := radius[np.isfinite(radius) & (radius > 0)]).size:
+            self.writer.add_histogram("radius", finite, step)
+
+    def end(self) -> None:
+        self.writer.close()
+
+
+def _known(folder: RunFolder) -> dict[str, Any]:
+    rows = folder.rows(["status", "adversarial", "radius", "forward", "backward"])
+    return {name: rows[name].to_numpy(zero_copy_only=False) for name in rows.column_names}

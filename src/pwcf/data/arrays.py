@@ -1,0 +1,111 @@
+"""Samples in two arrays of a file, images and labels, of which only the piece asked for is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from pwcf.data import checks
+from pwcf.data.source import DataError
+from pwcf.data.wording import size
+
+IMAGE_NAMES = ("images", "x", "x_test", "data")
+LABEL_NAMES = ("labels", "y", "y_test", "targets")
+# How much is read at once where the caller does not say: small beside any model, large beside the cost of a call.
+PIECE_BYTES = 4 * 2**20
+
+
+class Stored(Protocol):
+    """An array in a file."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def kind(self) -> str:
+        """Name of its dtype, the same whatever the file's format."""
+
+    def piece(self, start: int, stop: int) -> Tensor:
+        """A copy of these rows as they are stored: writing to it must not change what is read next."""
+
+
+def choose_names(where: str, found: Iterable[str]) -> tuple[str, str]:
+    """Which arrays of the file are the images and the labels."""
+    names = sorted(found)
+    chosen = []
+    for what, wanted in (("images", IMAGE_NAMES), ("labels", LABEL_NAMES)):
+        matching = [name for name in wanted if name in names]
+        # Of two, taking one would be a guess about what is evaluated.
+        if len(matching) != 1:
+            raise DataError(
+                f"{where}: {what}: expected exactly one array named {', '.join(wanted)}, "
+                f"found {', '.join(names) or 'no array at all'}; rename the array that holds the {what}"
+            )
+        chosen.append(matching[0])
+    return chosen[0], chosen[1]
+
+
+def as_inputs(stored: Tensor) -> Tensor:
+    """8-bit values become 0 to 1; floats stay what they are, as float32."""
+    inputs = stored.to(torch.float32)
+    return inputs.div_(255) if stored.dtype == torch.uint8 else inputs
+
+
+class ArraySource:
+    """A Source of two stored arrays."""
+
+    names = None
+    classes = None
+
+    def __init__(self, where: str, images: Stored, labels: Stored, bounds: tuple[float, float]) -> None:
+        checks.check_layout(where, images.shape, images.kind, labels.shape, labels.kind)
+        if images.kind == checks.EIGHT_BIT:
+            checks.check_eight_bit(where, bounds)
+        self._where, self._bounds, self._length = where, bounds, images.shape[0]
+        self._arrays: tuple[Stored, Stored] | None = (images, labels)
+        self.about = f"{where}: {self._length} samples of shape {size(images.shape[1:])}, stored as {images.kind}"
+        # All labels now: they are few bytes, and a negative one would else end a run halfway.
+        for start, stop in _pieces(labels, self._length):
+            checks.check_labels(where, labels.piece(start, stop).to(torch.int64), start)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def read(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        stored_images, stored_labels = self._open()
+        checks.check_piece(self._where, start, stop, self._length)
+        images = as_inputs(stored_images.piece(start, stop))
+        checks.check_pixels(self._where, images, self._bounds, start)
+        return images, stored_labels.piece(start, stop).to(torch.int64)
+
+    def fingerprint(self, count: int) -> str:
+        """Over what is stored, not how: the same arrays in another format or compression have the same one."""
+        checks.check_count(self._where, count, self._length)
+        digest = hashlib.sha256()
+        for stored in self._open():
+            digest.update(json.dumps([stored.kind, count, *stored.shape[1:]]).encode() + b"\n")
+            for start, stop in _pieces(stored, count):
+                digest.update(stored.piece(start, stop).flatten().view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+    def close(self) -> None:
+        """Let go of the file, and of what was unpacked of it."""
+        self._arrays = None
+
+    def _open(self) -> tuple[Stored, Stored]:
+        if self._arrays is None:
+            raise DataError(f"{self._where}: this source was closed; open it again")
+        return self._arrays
+
+
+def _pieces(stored: Stored, count: int) -> Iterator[tuple[int, int]]:
+    """The first ``count`` rows in pieces of bounded size."""
+    # 8 bytes: the widest dtype there is here.
+    rows = max(1, PIECE_BYTES // (8 * max(1, math.prod(stored.shape[1:]))))
+    return ((start, min(start + rows, count)) for start in range(0, count, rows))

@@ -1,0 +1,99 @@
+"""One name for data of any kind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pwcf.data.checks import check_bounds
+from pwcf.data.folder import open_folder
+from pwcf.data.hugging_face import open_hugging_face
+from pwcf.data.npz import open_npz
+from pwcf.data.pictures import Frame
+from pwcf.data.source import DataError, Source
+from pwcf.data.tensors import open_safetensors
+from pwcf.data.torchvision_sets import DEFAULT_ROOT, ROOT_VARIABLE, open_torchvision
+
+# What only split= of open_data says when the caller says nothing.
+UNSAID = "test"
+# Written by pickle, which runs whatever code a file brings along.
+PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+
+
+def list_kinds() -> list[tuple[str, str]]:
+    """(form, one-line help) of every kind of data, for help texts."""
+    return [
+        ("FILE.npz", "arrays images (n, channels, height, width) and labels (n,); 8-bit, or floats within bounds"),
+        ("FILE.safetensors", "the same arrays as tensors"),
+        ("FOLDER", "images in class folders, or any images with labels from a CSV file,label; needs pwcf[images]"),
+        (
+            "torchvision:NAME",
+            f"such as CIFAR10, already in {ROOT_VARIABLE} or {DEFAULT_ROOT}, not downloaded; needs pwcf[datasets]",
+        ),
+        ("hf:NAME[:CONFIG]", "a set of the Hugging Face hub, fetched unless it is cached; needs pwcf[datasets]"),
+    ]
+
+
+def open_data(
+    spec: str,
+    *,
+    labels: str | Path | None = None,
+    resize: int | tuple[int, int] | None = None,
+    crop: int | None = None,
+    split: str = UNSAID,
+    bounds: tuple[float, float] = (0.0, 1.0),
+) -> Source:
+    """The data that ``spec`` names, checked as far as that is possible without reading all of it.
+
+    Args:
+        spec: one of the forms of list_kinds().
+        labels: of a folder, a CSV file with columns file and label.
+        resize: of pictures, pixels of the shorter side, or (height, width).
+        crop: of pictures, pixels a side of the square cut from their middle, after resize.
+        split: of torchvision's and the hub's sets, which part.
+        bounds: smallest and largest pixel. 8-bit pixels become 0 to 1.
+
+    Raises:
+        DataError: whatever is wrong, in one line.
+    """
+    limits, frame = check_bounds(bounds), Frame(resize, crop)
+    kind, _, name = spec.partition(":")
+    if kind in ("torchvision", "hf"):
+        _refuse(spec, labels=labels)
+        if not name:
+            raise DataError(f"{spec}: expected the name of a set after the colon, found none; see the forms of data")
+        if kind == "torchvision":
+            return open_torchvision(name, split, frame, limits)
+        # Not the colon of a drive: C:\data is a folder.
+        drive, rest = os.path.splitdrive(name)
+        plain, _, config = rest.partition(":")
+        return open_hugging_face(drive + plain, config or None, split, frame, limits)
+    path = Path(spec).expanduser()
+    _refuse(path.name, split=None if split == UNSAID else split)
+    if path.is_dir():
+        table = None if labels is None else Path(labels).expanduser()
+        return open_folder(path.resolve(), table, frame, limits)
+    _refuse(path.name, labels=labels, resize=resize, crop=crop)
+    if path.suffix.lower() == ".npz":
+        return open_npz(path, limits)
+    if path.suffix.lower() == ".safetensors":
+        return open_safetensors(path, limits)
+    forms = ", ".join(form for form, _ in list_kinds())
+    if not path.exists():
+        raise DataError(f"{spec}: no such file or folder; expected one of {forms}")
+    if path.suffix.lower() in PICKLED:
+        raise DataError(f"{spec}: not opened, as pickled files can run code; save it as npz or safetensors")
+    raise DataError(f"{spec}: unknown kind of file; expected one of {forms}")
+
+
+def _refuse(where: str, **given: object) -> None:
+    """An argument that would silently do nothing is a misunderstanding."""
+    meant = {
+        "labels": "only a folder of images takes them from elsewhere",
+        "resize": "only pictures are resized, arrays are taken as they are",
+        "crop": "only pictures are cropped, arrays are taken as they are",
+        "split": "files and folders have none; give the file or folder of that part",
+    }
+    for name, value in given.items():
+        if value is not None:
+            raise DataError(f"{where}: {name}: found {value!r}, but {meant[name]}; leave it out")

@@ -1,0 +1,150 @@
+"""Pictures become arrays: orientation, channels, resize and crop, all as torchvision's usual steps do them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pwcf.data.extras import library
+from pwcf.data.source import DataError
+from pwcf.data.wording import one_line
+
+GREY = ("1", "L", "LA")
+ORIENTATION, LYING = 0x0112, (5, 6, 7, 8)  # the EXIF tag, and its values for pictures turned by a quarter
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What is done to every picture to bring it to one size."""
+
+    resize: int | tuple[int, int] | None = None
+    crop: int | None = None
+
+    def __post_init__(self) -> None:
+        pair = isinstance(self.resize, tuple) and len(self.resize) == 2
+        sides: tuple[object, ...] = self.resize if pair else (self.resize,)  # type: ignore[assignment]
+        if self.resize is not None and not all(map(_is_side, sides)):
+            raise DataError(
+                f"resize: expected pixels of the shorter side, or (height, width), >= 1, found {self.resize!r}"
+            )
+        if self.crop is not None and not _is_side(self.crop):
+            raise DataError(f"crop: expected pixels of a side >= 1, found {self.crop!r}")
+
+    @property
+    def about(self) -> str:
+        """For the record; empty where nothing is done."""
+        steps = []
+        if isinstance(self.resize, tuple):
+            steps.append(f"resized to {self.resize[0]}x{self.resize[1]}")
+        elif self.resize is not None:
+            steps.append(f"shorter side resized to {self.resize}")
+        if self.crop is not None:
+            steps.append(f"centre crop {self.crop}")
+        return ", ".join(steps)
+
+    def resized(self, height: int, width: int) -> tuple[int, int]:
+        """Its height and width before the crop."""
+        if self.resize is None:
+            return height, width
+        if isinstance(self.resize, tuple):
+            return self.resize
+        longer = int(self.resize * max(height, width) / min(height, width))  # rounded down, as torchvision does
+        return (longer, self.resize) if width <= height else (self.resize, longer)
+
+    def size(self, where: str, height: int, width: int) -> tuple[int, int]:
+        """Height and width at the end."""
+        before = self.resized(height, width)
+        if self.crop is None:
+            return before
+        if self.crop > min(before):
+            raise DataError(
+                f"{where}: expected at least {self.crop} pixels a side to crop, found {before[0]}x{before[1]} "
+                "(height x width); give a smaller crop or a larger resize"
+            )
+        return self.crop, self.crop
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a picture's first bytes say of it: the size it is shown in, and whether it has colours."""
+
+    height: int
+    width: int
+    grey: bool
+
+
+def look_at(where: str, image: Any) -> Look:
+    """Without decoding it, as long as the file allows that."""
+    _check_depth(where, image.mode)
+    if image.format == "TIFF":  # versions of Pillow differ in whether its size is that before turning it or after
+        image = library("PIL.ImageOps", where, "images").exif_transpose(image)
+        return Look(image.height, image.width, image.mode in GREY)
+    # Of a PNG without EXIF in front Pillow would decode everything to look for it at the end; read() will see it.
+    known = image.format != "PNG" or "exif" in image.info
+    width, height = image.size
+    if known and image.getexif().get(ORIENTATION) in LYING:
+        width, height = height, width
+    return Look(height, width, image.mode in GREY)
+
+
+def as_pixels(where: str, image: Any, channels: int, frame: Frame) -> NDArray[np.uint8]:
+    """(channels, height, width) of a picture."""
+    pillow, turning = pillow_for(where), library("PIL.ImageOps", where, "images")
+    _check_depth(where, image.mode)
+    image = turning.exif_transpose(image)
+    # A colour that counts as transparent is alpha too, and conversions would look at it.
+    image.info.pop("transparency", None)
+    image = image.convert("L" if channels == 1 else "RGB")
+    height, width = frame.size(where, image.height, image.width)
+    if frame.resize is not None:
+        before = frame.resized(image.height, image.width)
+        image = image.resize(before[::-1], pillow.Resampling.BILINEAR)
+    if frame.crop is not None:
+        # Python's rounding of halves to even is torchvision's too.
+        top, left = round((image.height - height) / 2), round((image.width - width) / 2)
+        image = image.crop((left, top, left + width, top + height))
+    pixels = np.array(image, dtype=np.uint8).reshape(height, width, channels)
+    return pixels.transpose(2, 0, 1)
+
+
+def with_picture(where: str, path: Path, use: Callable[[str, Any], T]) -> T:
+    """Whatever ``use`` makes of the opened file; where that fails, an error that says where."""
+    pillow = pillow_for(where)
+    try:
+        with pillow.open(path) as image:
+            return use(where, image)
+    except (DataError, MemoryError):
+        raise
+    # Anything: on damaged files Pillow's decoders fail in a dozen ways.
+    except Exception as error:
+        raise unreadable(where, error) from error
+
+
+def unreadable(where: str, error: Exception) -> DataError:
+    return DataError(
+        f"{where}: no readable image, or one that was cut short ({one_line(error)}); replace it or take it out"
+    )
+
+
+def pillow_for(where: str) -> Any:
+    return library("PIL.Image", where, "images")
+
+
+def _check_depth(where: str, mode: str) -> None:
+    # Pillow would clip these to 255 without a word.
+    if mode in ("I", "F") or mode.startswith("I;"):
+        raise DataError(
+            f"{where}: expected 8 bits a channel, found Pillow's mode {mode} (16 or 32 bits); convert it to 8 bits, "
+            "or give all images as floats in an npz file"
+        )
+
+
+def _is_side(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -1,0 +1,109 @@
+"""A model's fingerprint: the same for the same function, another where anything it is made of is seen to differ."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pwcf.models.classifier import Classifier
+
+# Other people's code is known by name; what changes in it shows in tensors, and versions go into the record.
+_INSTALLED = ("site-packages", "dist-packages")
+# Where an object lies in memory is no part of what it does.
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def fingerprint(classifier: Classifier, name: str, content: bytes = b"") -> str:
+    """SHA-256 of the architecture's name, its tensors, its own code and ``content``; the device does not matter."""
+    whole = hashlib.sha256()
+    for part in (name.encode(), content, *_code(classifier.model)):
+        whole.update(hashlib.sha256(part).digest())  # of equal length each, so that no two lists run together
+    tensors = {**_tensors(classifier.model), **classifier.state()}
+    for key in sorted(tensors):
+        value = tensors[key]
+        value = value.to_dense() if value.layout is not torch.strided else value
+        value = value.detach().cpu()
+        whole.update(f"{key}|{value.dtype}|{tuple(value.shape)}|".encode())
+        whole.update(hashlib.sha256(value.reshape(-1).view(torch.uint8).numpy().tobytes()).digest())
+    return whole.hexdigest()
+
+
+def _tensors(model: object) -> dict[str, Tensor]:
+    """Those that a state dict does not have: unsaved buffers, and what a function takes from around it."""
+    if isinstance(model, nn.Module):
+        return {f"buffer.{name}": value for name, value in model.named_buffers()}
+    found: dict[str, Tensor] = {}
+    for name, value in _around(model):
+        if isinstance(value, Tensor):
+            found[f"around.{name}"] = value
+        elif isinstance(value, nn.Module):
+            held = {**dict(value.named_buffers()), **value.state_dict()}
+            found |= {f"around.{name}.{key}": one for key, one in held.items() if isinstance(one, Tensor)}
+    return found
+
+
+def _around(model: object) -> Iterator[tuple[str, Any]]:
+    """Names and values a callable works with: its closure, the globals it names, its attributes, bound arguments."""
+    if isinstance(model, functools.partial):
+        yield from ((str(place), value) for place, value in enumerate(model.args))
+        yield from model.keywords.items()
+        yield from _around(model.func)
+    elif inspect.isfunction(model):
+        try:
+            seen = inspect.getclosurevars(model)
+        except ValueError:  # a cell that is still empty
+            return
+        yield from {**seen.globals, **seen.nonlocals}.items()
+    elif inspect.ismethod(model):
+        yield from _around(model.__self__)
+    else:
+        yield from vars(model).items() if hasattr(model, "__dict__") else ()
+
+
+def _code(model: object) -> Iterator[bytes]:
+    """The structure of a module and the code of the classes in it; the whole file a function stands in."""
+    owner = getattr(model, "__self__", model)
+    if isinstance(owner, nn.Module):
+        # The printed structure has what weights do not: strides, paddings, kinds of activation.
+        yield _ADDRESS.sub("", repr(owner)).encode()
+        kinds = {kind for module in owner.modules() for kind in type(module).__mro__}
+        for kind in sorted(kinds, key=lambda kind: f"{kind.__module__}.{kind.__qualname__}"):
+            yield from _own_source(kind)
+        return
+    while isinstance(model, functools.partial):
+        model = model.func
+    code = model if inspect.isroutine(model) else type(model)
+    yield getattr(code, "__qualname__", "").encode()
+    if (file := _own_file(code)) is not None:
+        yield file.read_bytes()
+
+
+def _own_source(kind: type) -> Iterator[bytes]:
+    """The class as a syntax tree, in which comments and blanks do not count."""
+    if _own_file(kind) is None:
+        return
+    try:
+        yield ast.dump(ast.parse(textwrap.dedent(inspect.getsource(kind)))).encode()
+    except (OSError, TypeError, SyntaxError):  # made on the fly: known by its structure only
+        return
+
+
+def _own_file(code: Any) -> Path | None:
+    """The file it stands in, unless that belongs to an installed package or does not exist."""
+    try:
+        file = inspect.getsourcefile(code)
+    except TypeError:
+        return None
+    if file is None or not Path(file).is_file():
+        return None
+    return None if any(part in _INSTALLED for part in Path(file).parts) else Path(file)

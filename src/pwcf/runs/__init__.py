@@ -1,0 +1,53 @@
+"""Runs that survive: settings, a folder of records written as samples finish, resume, engines.
+
+What reads a folder needs no network library; so nothing is imported here that does, and ``load_run`` and what executes
+runs is loaded when it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pwcf.runs.errors import RunError
+from pwcf.runs.figures import Figures, figures_of
+from pwcf.runs.folder import RunFolder
+from pwcf.runs.header import Header, header_from
+from pwcf.runs.settings import Settings, settings_from
+
+if TYPE_CHECKING:
+    from pwcf.runs.execution import Listener, Prepared, execute, prepare
+    from pwcf.runs.load import RecordedRun, load_run
+
+__all__ = [
+    "Figures",
+    "Header",
+    "Listener",
+    "Prepared",
+    "RecordedRun",
+    "RunError",
+    "RunFolder",
+    "Settings",
+    "execute",
+    "figures_of",
+    "header_from",
+    "load_run",
+    "prepare",
+    "settings_from",
+]
+
+_LATER = {
+    "Listener": "execution",
+    "Prepared": "execution",
+    "execute": "execution",
+    "prepare": "execution",
+    "RecordedRun": "load",
+    "load_run": "load",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -1,0 +1,53 @@
+"""Files that are complete or absent, whenever the process or the machine dies."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from pwcf.runs.errors import RunError
+
+
+def write(path: Path, fill: Callable[[Path], None]) -> None:
+    """``fill`` writes a file at the place it is given; under its name it appears whole."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        fill(partial)
+        _sync(partial)
+        os.replace(partial, path)
+        if os.name == "posix":  # the name too must outlive a power cut
+            _sync(path.parent)
+    except OSError as error:
+        _remove(partial)
+        raise RunError(_sentence(path, error)) from error
+    except BaseException:
+        _remove(partial)
+        raise
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return  # what kept it from being written may keep it from being removed; nobody reads it
+
+
+def _sentence(path: Path, error: OSError) -> str:
+    what = {
+        errno.ENOSPC: "the disk is full; free some space and run the same command again: finished samples are kept",
+        errno.EDQUOT: "the quota is used up; free some space and run the same command again: finished samples are kept",
+        errno.EROFS: "the folder cannot be written to (read-only); choose another --out",
+        errno.EACCES: "no permission to write there; choose another --out",
+        errno.EPERM: "no permission to write there; choose another --out",
+    }.get(error.errno or 0, str(error))
+    return f"{path}: {what}"

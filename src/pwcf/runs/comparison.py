@@ -1,0 +1,73 @@
+"""Runs side by side on the samples they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pwcf.runs.figures import UNDEFINED, WRONG, question_of
+from pwcf.runs.header import Header
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# Radii that differ by less are the same.
+SAME = 1e-6
+
+
+@dataclass(frozen=True)
+class Comparison:
+    runs: list[dict[str, Any]]
+    """figures of each, on shared samples"""
+    shared: int
+    notes: list[str]
+
+
+def compare(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> Comparison:
+    """Samples are the same if the images are, whatever file they came from."""
+    places = [{image: i for i, image in enumerate(rows["image"].to_pylist())} for rows in tables]
+    shared = [image for image in places[0] if all(image in each for each in places)]
+    chosen = [np.array([each[image] for image in shared], dtype=np.int64) for each in places]
+    columns = [{name: rows[name].to_numpy(zero_copy_only=False)[some] for name in
+                ("radius", "adversarial", "status", "forward", "backward", "seconds")}
+               for rows, some in zip(tables, chosen, strict=True)]  # fmt: skip
+    radius = np.stack([each["radius"] for each in columns]) if shared else np.zeros((len(tables), 0))
+    broken = np.stack([each["adversarial"].astype(bool) for each in columns]) if shared else radius.astype(bool)
+    attacked = [_attacked(each["status"]) for each in columns]
+    everywhere = broken.all(0) & np.stack(attacked).all(0) if shared else broken.any(0)
+    least = radius.min(0) if len(tables) and shared else radius
+    runs = []
+    for i, (header, each) in enumerate(zip(headers, columns, strict=True)):
+        r, passes = radius[i][everywhere], each["forward"] + each["backward"]
+        runs.append({
+            "question": question_of(header),
+            "samples": len(tables[i]),
+            "clean_accuracy": float(attacked[i].mean()) if shared else float("nan"),
+            "robust_accuracy": None if header.settings.eps is None or not shared else float((~broken[i]).mean()),
+            "mean_radius": float(r.mean()) if len(r) and header.settings.eps is None else None,
+            "median_radius": float(np.median(r)) if len(r) and header.settings.eps is None else None,
+            "best": int((broken[i] & attacked[i] & (radius[i] <= least * (1 + SAME))).sum()) if shared else 0,
+            "alone": int((broken[i] & (broken.sum(0) == 1)).sum()) if shared else 0,
+            "passes": float(passes[attacked[i]].mean()) if shared and attacked[i].any() else 0.0,
+            "seconds": float(each["seconds"].sum()),
+        })  # fmt: skip
+    return Comparison(runs, len(shared), _notes(headers, len(shared)))
+
+
+def _attacked(status: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    defined: np.ndarray[Any, Any] = (status != WRONG) & (status != UNDEFINED)
+    return defined
+
+
+def _notes(headers: Sequence[Header], shared: int) -> list[str]:
+    notes = []
+    if shared == 0:
+        notes.append("the runs share no sample: nothing can be compared")
+    if len({question_of(header) for header in headers}) > 1:
+        notes.append("the questions differ: radii and accuracies of different ones are no match")
+    if len({header.model.fingerprint for header in headers}) > 1:
+        notes.append("the models differ: a smaller radius may be the model's doing")
+    return notes

@@ -1,0 +1,121 @@
+"""A run in other tools' formats. Files appear whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pwcf.runs import atomic
+from pwcf.runs.errors import RunError
+from pwcf.runs.figures import figures_of
+from pwcf.runs.folder import RunFolder
+from pwcf.runs.header import Header, header_from
+from pwcf.runs.shard import read_tensors
+
+THREATS = {"linf": "Linf", "l2": "L2", "l1": "L1"}
+"""as RobustBench has them"""
+
+
+def export(run: str | os.PathLike[str], to: Path, kind: str) -> int:
+    """Write ``to``; how many samples are in it."""
+    folder = RunFolder(run)
+    header = header_from(folder.header(), str(folder.path))
+    rows = folder.rows()
+    if kind == "png":
+        return _pictures(folder, header, to)
+    if to.parent != Path() and not to.parent.is_dir():
+        raise RunError(f"{to}: expected its folder to exist")
+    atomic.write(to, _writers(folder, header, rows)[kind])
+    return len(rows)
+
+
+def _writers(folder: RunFolder, header: Header, rows: Any) -> dict[str, Callable[[Path], None]]:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    def result(place: Path) -> None:
+        place.write_text(json.dumps(robustbench(header, rows), indent=2) + "\n", encoding="utf-8")
+
+    def safetensors(place: Path) -> None:
+        from safetensors.torch import save_file
+
+        save_file(_points(folder, header, rows), place)
+
+    def npz(place: Path) -> None:
+        with place.open("wb") as file:  # given a name, NumPy adds an ending
+            np.savez(file, **{name: value.numpy() for name, value in _points(folder, header, rows).items()})  # type: ignore[arg-type]
+
+    return {
+        "csv": lambda place: pyarrow.csv.write_csv(rows, place),
+        "parquet": lambda place: pyarrow.parquet.write_table(rows, place),
+        "json": result,
+        "safetensors": safetensors,
+        "npz": npz,
+    }
+
+
+def robustbench(header: Header, rows: Any) -> dict[str, Any]:
+    """The fields of RobustBench's model_info files, as far as a run knows them; numbers are texts in percent there."""
+    figures = figures_of(header, rows)
+    asked = header.settings
+    content: dict[str, Any] = {
+        "name": header.model.spec,
+        "dataset": header.data.spec,
+        "threat_model": THREATS.get(asked.metric, asked.metric),
+        "eps": None if asked.eps is None else f"{asked.eps:.6g}",
+        "clean_acc": f"{100 * figures.clean_accuracy:.2f}",
+        "number_of_samples": figures.done,
+        "attacks": [each.name for each in header.attacks],
+        "evaluated_with": f"pwcf {header.made['packages'].get('pwcf', '')}",
+        "model_fingerprint": header.model.fingerprint,
+        "data_fingerprint": header.data.fingerprint,
+    }
+    if figures.robust_accuracy is not None:
+        content["robust_acc"] = f"{100 * figures.robust_accuracy:.2f}"
+    if figures.radius and asked.eps is None:
+        content |= {"mean_radius": figures.radius["mean"], "median_radius": figures.radius["median"]}
+    return content
+
+
+def _numbers(header: Header, rows: Any) -> list[int]:
+    return sorted({i // header.settings.chunk for i in rows["index"].to_pylist()})
+
+
+def _points(folder: RunFolder, header: Header, rows: Any) -> dict[str, Tensor]:
+    points = torch.cat([read_tensors(folder, number)["x_adv"] for number in _numbers(header, rows)])
+    columns = {name: torch.from_numpy(rows[name].to_numpy().copy()) for name in ("index", "label", "adversarial_label")}
+    found = torch.from_numpy(rows["adversarial"].to_numpy(zero_copy_only=False).copy())
+    return {"x_adv": points, "adversarial": found, **columns}
+
+
+def _pictures(folder: RunFolder, header: Header, to: Path) -> int:
+    """One PNG for every adversarial point, shard by shard; 8 bits, so that they may no longer be adversarial."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise RunError(f"format png: needs Pillow: pip install 'pwcf[images]' ({error})") from error
+    if len(header.shape) != 3 or header.shape[0] not in (1, 3):
+        raise RunError(f"format png: expected inputs of shape (1 or 3, height, width), found {header.shape}")
+    to.mkdir(parents=True, exist_ok=True)
+    rows, count = folder.rows(["index", "label", "adversarial_label", "adversarial"]), 0
+    lower, upper = header.settings.bounds
+    told = {row["index"]: row for row in rows.to_pylist()}
+    for number in _numbers(header, rows):
+        tensors = read_tensors(folder, number)
+        levels = (255 * (tensors["x_adv"] - lower) / (upper - lower)).round().clamp(0, 255).to(torch.uint8)
+        for index, picture in zip(tensors["index"].tolist(), levels, strict=True):
+            row = told[index]
+            if not row["adversarial"]:
+                continue
+            pixels = picture[0] if len(picture) == 1 else picture.permute(1, 2, 0)
+            name = f"{index:06d}_{row['label']}_as_{row['adversarial_label']}.png"
+            Image.fromarray(pixels.numpy()).save(to / name)
+            count += 1
+    return count

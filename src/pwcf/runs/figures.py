@@ -1,0 +1,90 @@
+"""The figures of a run from its rows alone, without loading a network library: they are to be seen at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pwcf.runs.header import Header
+
+if TYPE_CHECKING:
+    import pyarrow
+
+COLUMNS = (
+    "adversarial", "radius", "status", "attack", "stationarity", "excess", "forward", "backward", "metric_forward",
+    "metric_backward", "seconds", "warnings",
+)  # fmt: skip
+# Statuses of samples that were not attacked: the model is wrong as it is, or gives no logits.
+WRONG, UNDEFINED = "already-misclassified", "nonfinite"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one wants to know first."""
+
+    question: str
+    samples: int
+    """of the whole run"""
+    done: int
+    clean_accuracy: float
+    robust_accuracy: float | None
+    """max-loss, of the samples that are done"""
+    attacked: int
+    found: int
+    radius: dict[str, float]
+    """mean, median, least, largest of those found"""
+    status: dict[str, int]
+    best: dict[str, int]
+    """by whom the best points were found"""
+    passes: float
+    """mean of attacked samples"""
+    metric_passes: float
+    stationarity: float | None
+    """median of those found: the share of the radius that could still go"""
+    seconds: float
+    warnings: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        return vars(self)
+
+
+def figures_of(header: Header, rows: pyarrow.Table) -> Figures:
+    import pyarrow
+
+    status = np.asarray(rows["status"].to_pylist(), dtype=object)
+    adversarial, radius = rows["adversarial"].to_numpy(), rows["radius"].to_numpy()
+    defined = status != UNDEFINED
+    attacked = defined & (status != WRONG)
+    found = adversarial & attacked
+    passes = rows["forward"].to_numpy() + rows["backward"].to_numpy()
+    own = rows["metric_forward"].to_numpy() + rows["metric_backward"].to_numpy()
+    said = dict.fromkeys(line for text in rows["warnings"].unique().to_pylist() for line in text.split("\n") if line)
+    r = radius[found]
+    several = {"mean": r.mean, "median": lambda: np.median(r), "least": r.min, "largest": r.max}
+    return Figures(
+        question_of(header),
+        header.samples,
+        len(rows),
+        float(attacked.mean()),
+        None if header.settings.eps is None else float((~adversarial & defined).mean()),
+        int(attacked.sum()),
+        int(found.sum()),
+        {name: float(value()) for name, value in several.items()} if len(r) else {},
+        dict(Counter(status.tolist()).most_common()),
+        dict(Counter(rows["attack"].filter(pyarrow.array(found)).to_pylist()).most_common()),
+        float(passes[attacked].mean()) if attacked.any() else 0.0,
+        float(own[attacked].mean()) if attacked.any() else 0.0,
+        float(np.median(rows["stationarity"].to_numpy()[found])) if len(r) and header.settings.eps is None else None,
+        float(rows["seconds"].to_numpy().sum()),
+        list(said),
+    )
+
+
+def question_of(header: Header) -> str:
+    """As one says it."""
+    asked = header.settings
+    within = "" if asked.eps is None else f" within {asked.eps:.6g}, {asked.loss}"
+    return f"{asked.question}, {asked.metric}{within}" + (", targeted" if asked.targeted else "")

@@ -1,0 +1,174 @@
+"""A run's folder: header.json, rows-A-B.parquet, tensors-A.safetensors, and a lock while somebody works in it.
+
+Shard A is the A-th chunk of samples. Its tensors are written first: rows that exist have their tensors. Many small
+files of rows are merged into one of shards A to B, which counts from the moment it appears; the small ones are then
+covered by it, whether they could still be removed or not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pwcf.runs import atomic
+from pwcf.runs.errors import RunError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+HEADER, LOCK = "header.json", "lock"
+_ROWS = re.compile(r"rows-(\d+)-(\d+)\.parquet")
+# Small files of rows that are merged into one: reading thousands of them takes seconds.
+MERGED = 256
+
+
+@dataclass(frozen=True)
+class RowsFile:
+    """Rows of shards ``first`` to ``last``."""
+
+    path: Path
+    first: int
+    last: int
+
+    def covers(self, other: RowsFile) -> bool:
+        return self.first <= other.first and other.last <= self.last and self.path != other.path
+
+
+class RunFolder:
+    """The files of one run."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    @property
+    def exists(self) -> bool:
+        return (self.path / HEADER).exists()
+
+    def create(self, header: dict[str, Any]) -> None:
+        atomic.write(self.path / HEADER, lambda place: _write_json(place, header))
+
+    def header(self) -> dict[str, Any]:
+        path = self.path / HEADER
+        try:
+            read = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RunError(f"{self.path}: no run there (no {HEADER})") from None
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"{path}: cannot be read as JSON ({error}); restore it, or remove the folder and start anew"
+            ) from None
+        if not isinstance(read, dict):
+            raise RunError(f"{path}: expected a JSON object, found {type(read).__name__}; restore it, or start anew")
+        return read
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """For one process at a time. The system takes the lock back from a process that dies."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be written to ({error.strerror}); choose another --out") from error
+        try:
+            _lock(handle, self.path)
+            os.truncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
+            yield
+        except OSError as error:
+            raise RunError(f"{self.path}: {error.strerror or error}") from error
+        finally:
+            os.close(handle)
+
+    def rows_files(self) -> list[RowsFile]:
+        """In the order of their samples, without what is covered by others."""
+        return self._sorted_files()[0]
+
+    def _sorted_files(self) -> tuple[list[RowsFile], list[RowsFile]]:
+        """Files that count, and files that are covered by others."""
+        found = []
+        for path in self.path.glob("rows-*.parquet"):
+            if match := _ROWS.fullmatch(path.name):
+                found.append(RowsFile(path, int(match[1]), int(match[2])))
+        found.sort(key=lambda each: (each.first, -each.last))
+        kept: list[RowsFile] = []
+        covered: list[RowsFile] = []
+        for each in found:
+            (covered if kept and kept[-1].covers(each) else kept).append(each)
+        return kept, covered
+
+    def tensors_file(self, number: int) -> Path:
+        return self.path / f"tensors-{number:06d}.safetensors"
+
+    def done(self) -> set[int]:
+        """Shards that are there."""
+        return {number for each in self.rows_files() for number in range(each.first, each.last + 1)}
+
+    def write_rows(self, first: int, last: int, table: pyarrow.Table) -> None:
+        import pyarrow.parquet
+
+        path = self.path / f"rows-{first:06d}-{last:06d}.parquet"
+        atomic.write(path, lambda place: pyarrow.parquet.write_table(table, place))
+
+    def rows(self, columns: list[str] | None = None) -> pyarrow.Table:
+        """Of all shards that are there, in the order of their samples."""
+        import pyarrow
+
+        files = self.rows_files()
+        if not files:
+            raise RunError(f"{self.path}: the run has no finished samples yet; run its command again")
+        return pyarrow.concat_tables([read_rows(each.path, columns) for each in files], promote_options="default")
+
+    def merge(self) -> None:
+        """Neighbouring small files into one."""
+        import pyarrow
+
+        for each in self._sorted_files()[1]:
+            each.path.unlink(missing_ok=True)
+        group: list[RowsFile] = []
+        for following in (*self.rows_files(), None):
+            if following is not None and len(group) < MERGED and (not group or following.first == group[-1].last + 1):
+                group.append(following)
+                continue
+            if len(group) > 1:
+                table = pyarrow.concat_tables([read_rows(one.path) for one in group], promote_options="default")
+                self.write_rows(group[0].first, group[-1].last, table)
+                for one in group:
+                    one.path.unlink(missing_ok=True)
+            group = [following] if following is not None else []
+
+
+def read_rows(path: Path, columns: list[str] | None = None) -> pyarrow.Table:
+    """One file of rows."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:  # read_table loads a good deal more of the library
+            return file.read(columns)
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = str(error).partition("\n")[0]
+        raise RunError(
+            f"{path}: damaged ({reason}); remove this file and run the same command again: its samples are redone"
+        ) from error
+
+
+def _write_json(place: Path, content: dict[str, Any]) -> None:
+    place.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _lock(handle: int, path: Path) -> None:
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.pread(handle, 32, 0).decode(errors="replace") or "unknown"
+        raise RunError(
+            f"{path}: another process (number {owner}) works in this folder; wait for it, or choose another --out"
+        ) from None

@@ -1,0 +1,139 @@
+"""What a run's folder says before its rows: what was asked, of what, with what; in every version of the schema."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from pwcf.runs.errors import RunError
+from pwcf.runs.settings import Settings
+
+SCHEMA = 1
+"""Of the folder. A newer number has more fields or columns; what an older one lacks gets its default when read."""
+PACKAGES = ("pwcf", "torch", "numpy", "pyarrow", "safetensors", "adv-lib", "timm", "onnx2torch", "ray")
+
+
+@dataclass(frozen=True)
+class About:
+    """A model, or data: what it was called, what it turned out to be, and a digest of it."""
+
+    spec: str
+    about: str
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class AttackAbout:
+    name: str
+    about: str
+    black_box: bool
+
+
+@dataclass(frozen=True)
+class Header:
+    """See the module."""
+
+    settings: Settings
+    """as resolved: defaults filled in"""
+    asked: dict[str, Any]
+    """as passed"""
+    model: About
+    data: About
+    samples: int
+    shape: tuple[int, ...]
+    """of one input"""
+    classes: list[str]
+    """their names, where they have any"""
+    attacks: tuple[AttackAbout, ...]
+    budget: int
+    metric: str
+    """which network measured, if one did"""
+    made: dict[str, Any]
+    """when, with which packages, on what machine: of no influence on the answers, as far as one knows"""
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.samples // self.settings.chunk)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"schema": SCHEMA, **asdict(self)}
+
+
+def header_from(content: Mapping[str, Any], place: str) -> Header:
+    """From what ``to_json`` gave, now or in an earlier version."""
+    schema = content.get("schema")
+    if schema not in range(1, SCHEMA + 1):
+        raise RunError(f"{place}: schema is {schema!r}, this version of pwcf reads 1 to {SCHEMA}; use a newer pwcf")
+    try:
+        known = {each.name for each in fields(Settings)}
+        settings = Settings(**{name: value for name, value in content["settings"].items() if name in known})
+        return Header(
+            settings,
+            dict(content["asked"]),
+            About(**content["model"]),
+            About(**content["data"]),
+            int(content["samples"]),
+            tuple(content["shape"]),
+            list(content["classes"]),
+            tuple(AttackAbout(**each) for each in content["attacks"]),
+            int(content["budget"]),
+            str(content.get("metric", "")),
+            dict(content["made"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(
+            f"{place}: damaged header ({type(error).__name__}: {error}); restore it, or start anew"
+        ) from None
+
+
+def differences(there: Header, asked: Header) -> list[str]:
+    """What keeps a run from going on, in words: another question, model or data."""
+    found = []
+    then, now = there.settings.identity(), asked.settings.identity()
+    for name in now:
+        if name not in ("model", "data") and then[name] != now[name]:
+            found.append(f"{name} was {then[name]!r}, now {now[name]!r}")
+    for name in ("model", "data"):
+        old, new = getattr(there, name), getattr(asked, name)
+        if old.fingerprint != new.fingerprint:
+            renamed = f"{old.spec!r}, now {new.spec!r}" if old.spec != new.spec else f"{new.spec!r}, but its content"
+            found.append(f"{name} was {renamed} has another digest ({old.fingerprint[:8]}, now {new.fingerprint[:8]})")
+    for name in ("samples", "budget", "attacks", "metric"):
+        if getattr(there, name) != getattr(asked, name):
+            found.append(f"{name} was {getattr(there, name)!r}, now {getattr(asked, name)!r}")
+    return found
+
+
+def made_here(threads: int) -> dict[str, Any]:
+    """When, with which packages, on what machine."""
+    return {
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "packages": {name: version for name in PACKAGES if (version := _version(name)) is not None},
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": threads,
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    """Its name, where the system tells it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor()

@@ -1,0 +1,113 @@
+"""A run from its folder: the same object as ``evaluate`` returns, with what the folder tells beside it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pwcf.evaluation import Contribution, Run
+from pwcf.metrics import Custom, Metric, as_metric
+from pwcf.models import Passes
+from pwcf.problems import MaxLoss, MinRadius, Problem
+from pwcf.runs.errors import RunError
+from pwcf.runs.folder import RunFolder
+from pwcf.runs.header import Header, header_from
+from pwcf.runs.settings import Settings
+from pwcf.runs.shard import SENTENCES, read_tensors
+from pwcf.solvers import Status
+from pwcf.verify import AnswerEvidence
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+
+@dataclass(frozen=True)
+class RecordedRun(Run):
+    """A run that was recorded."""
+
+    header: Header
+    rows: pyarrow.Table
+    """every column of every sample"""
+    index: Tensor
+    """(n,) the samples' places in the data: all of them, unless the run was stopped"""
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Every column of every sample."""
+        return self.rows.to_pandas()
+
+    @property
+    def complete(self) -> bool:
+        return len(self.index) == self.header.samples
+
+
+def load_run(path: str | os.PathLike[str], *, tensors: bool = True) -> RecordedRun:
+    """What is there so far of a run.
+
+    Args:
+        path: its folder.
+        tensors: False leaves the adversarial points on disk: ``x_adv`` is then empty.
+    """
+    folder = RunFolder(path)
+    header = header_from(folder.header(), str(folder.path))
+    table = folder.rows()
+
+    def column(name: str, absent: float = np.nan) -> Tensor:
+        if name not in table.column_names:  # an older schema
+            return torch.full((len(table),), absent, dtype=torch.float64)
+        return torch.from_numpy(table[name].to_numpy().copy())
+
+    numbers = sorted({i // header.settings.chunk for i in table["index"].to_pylist()})
+    points = [read_tensors(folder, number)["x_adv"] for number in numbers] if tensors else []
+    x_adv = torch.cat(points) if points else torch.zeros((0, *header.shape))
+    contributions = [
+        Contribution(
+            each.name, each.about, each.black_box, column(f"radius:{each.name}"), column(f"passes:{each.name}", 0),
+            float(column(f"seconds:{each.name}", 0.0).sum()),
+        )
+        for each in header.attacks
+    ]  # fmt: skip
+    said = dict.fromkeys(line for text in table["warnings"].unique().to_pylist() for line in text.split(SENTENCES))
+    evidence = AnswerEvidence(column("stationarity"), column("violation"), column("shrink"), column("excess"))
+    return RecordedRun(
+        _problem(header.settings),
+        column("radius"),
+        column("adversarial"),
+        x_adv,
+        [Status(value) for value in table["status"].to_pylist()],
+        evidence,
+        Passes(column("forward"), column("backward")),
+        Passes(column("metric_forward"), column("metric_backward")),
+        table["attack"].to_pylist(),
+        float(column("seconds").sum()),
+        [line for line in said if line],
+        contributions,
+        header,
+        table,
+        column("index"),
+    )
+
+
+def _problem(settings: Settings) -> Problem:
+    metric = _metric(settings.metric)
+    if settings.eps is None:
+        return MinRadius(metric, targeted=settings.targeted)
+    return MaxLoss(metric, settings.eps, settings.loss, targeted=settings.targeted)
+
+
+def _metric(name: str) -> Metric:
+    """By name; a run can be read where its metric cannot be made, for want of weights or of the user's own code."""
+    try:
+        return as_metric(name)
+    except (ValueError, ImportError, FileNotFoundError):
+
+        def unknown(reference: Tensor, candidate: Tensor) -> Tensor:
+            raise RunError(f"metric {name}: cannot be measured here; what the run recorded of it is in its rows")
+
+        unknown.__name__ = name
+        return Custom(unknown)

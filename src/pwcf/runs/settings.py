@@ -1,0 +1,143 @@
+"""All that can be said about a run. The command line, configuration files and their help are made from these fields."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from typing import Any
+
+from pwcf.runs.errors import RunError
+
+QUESTIONS = ("min-radius", "max-loss")
+ENGINES = ("process", "ray")
+# Fields that say where and how fast, not what: another value of theirs goes on with the same run.
+WITHOUT_INFLUENCE = ("out", "engine", "address", "workers", "tracker")
+
+
+def _said(default: Any, group: str, help: str, **more: Any) -> Any:
+    """A field with its help. ``more``: for the command line alone."""
+    metadata = {"group": group, "help": help, **more}
+    if isinstance(default, list):
+        return field(default_factory=lambda: list(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is asked of which model about which data, and how."""
+
+    model: str = _said(MISSING, "what", "package.module:callable, file.py:callable, file.onnx, timm:NAME, ...")
+    data: str = _said(MISSING, "what", "file.npz, file.safetensors, a folder of images, hf:NAME, torchvision:NAME")
+    out: str = _said(MISSING, "what", "the run's folder; the same command again goes on with what is there")
+    question: str = _said("min-radius", "question", "min-radius: the nearest misclassified point; max-loss: within eps")
+    metric: str = _said("linf", "question", "linf, l2, l1, l1.5, lpips, ssim, ... (pwcf metrics), or module:function")
+    eps: float | None = _said(None, "question", "of max-loss: a number, or a fraction such as 8/255")
+    loss: str = _said("margin", "question", "of max-loss: margin, ce or dlr")
+    targeted: bool = _said(False, "question", "labels are the wanted classes")
+    attacks: list[str] = _said(["pwcf"], "question", "attacks or presets (pwcf attacks); the best answer counts")
+    budget: int | None = _said(None, "question", "forward + backward passes a sample, all attacks together")
+    restarts: int = _said(1, "question", "so many searches with other seeds, each with the budget; the best counts")
+    tol: float = _said(1e-2, "question", "share of the radius that may be left to gain for a sample to say converged")
+    eight_bit: bool = _said(False, "question", "answers on the grid of 8-bit images")
+    seed: int = _said(0, "question", "of all randomness; a sample's answer does not depend on its company")
+    limit: int | None = _said(None, "what", "only the first so many samples")
+    weights: str | None = _said(None, "model", "state dict of the model, .safetensors or .pt")
+    bounds: list[float] = _said([0.0, 1.0], "model", "smallest and largest value of an input entry")
+    mean: list[float] = _said([], "model", "the model is called with (x - mean) / std: one value, or one a channel")
+    std: list[float] = _said([], "model", "see mean")
+    labels: str | None = _said(None, "data", "CSV with columns file,label for a folder of images without class folders")
+    resize: int | None = _said(None, "data", "shorter side of images, in pixels")
+    crop: int | None = _said(None, "data", "side of the square cut out of their middle, after resizing")
+    split: str = _said("test", "data", "of a data set by name")
+    device: str = _said("cpu", "how", "cpu, cuda, cuda:1, mps; several with commas share the work")
+    threads: int | None = _said(None, "how", "of torch in each worker; default: torch's own, with several workers 1")
+    batch: int | None = _said(None, "how", "rows per call of the model; default by the size of an input")
+    chunk: int = _said(32, "how", "samples that are worked on and recorded together: what a crash may cost")
+    engine: str = _said("process", "how", "process: here; ray: on the machines of a Ray cluster")
+    address: str | None = _said(None, "how", "of the Ray cluster; auto: the running one; default: one of this machine")
+    workers: int | None = _said(None, "how", "of Ray; default: one for each core (with a GPU: each GPU)")
+    tracker: str | None = _said(None, "how", "tensorboard: curves of the run in OUT/tensorboard")
+
+    def __post_init__(self) -> None:
+        self._one_of("question", QUESTIONS)
+        self._one_of("engine", ENGINES)
+        self._one_of("tracker", (None, "tensorboard"))
+        if (self.question == "max-loss") != (self.eps is not None):
+            expected = "a number, for max-loss asks within it" if self.eps is None else "none, min-radius has no eps"
+            raise RunError(f"eps: expected {expected}; found {self.eps!r}")
+        for name in ("budget", "limit", "resize", "crop", "threads", "batch", "chunk", "workers", "restarts"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise RunError(f"{name}: expected an integer > 0, found {value!r}")
+        if len(self.bounds) != 2 or not self.bounds[0] < self.bounds[1]:
+            raise RunError(f"bounds: expected two numbers, the smaller first, found {self.bounds!r}")
+        if bool(self.mean) != bool(self.std):
+            raise RunError(f"mean, std: expected both or neither, found {'mean' if self.mean else 'std'} alone")
+        if not self.attacks:
+            raise RunError("attacks: expected at least one, found none")
+
+    def _one_of(self, name: str, known: tuple[str | None, ...]) -> None:
+        if getattr(self, name) not in known:
+            names = ", ".join(filter(None, known))
+            raise RunError(f"{name}: expected one of {names}; found {getattr(self, name)!r}")
+
+    @property
+    def devices(self) -> list[str]:
+        return [device.strip() for device in self.device.split(",") if device.strip()]
+
+    def identity(self) -> dict[str, Any]:
+        """What the answers depend on."""
+        return {name: value for name, value in asdict(self).items() if name not in WITHOUT_INFLUENCE}
+
+
+def settings_from(values: Mapping[str, Any]) -> Settings:
+    """From names and values as a person writes them: of a file, or of a command line."""
+    known = {each.name: each for each in fields(Settings)}
+    read: dict[str, Any] = {}
+    for raw, value in values.items():
+        name = raw.replace("-", "_")
+        if name not in known:
+            raise RunError(f"{raw}: expected one of {', '.join(known)}; there is no such field")
+        read[name] = _as(name, str(known[name].type), value)
+    for name, each in known.items():
+        if name not in read and each.default is MISSING and each.default_factory is MISSING:
+            raise RunError(f"{name}: expected {each.metadata['help']}; found nothing (--{name}, or in the file)")
+    return Settings(**read)
+
+
+def _as(name: str, kind: str, value: Any) -> Any:
+    """A value as its field's type; fractions are numbers."""
+    if value is None and "None" in kind:
+        return None
+    if kind.startswith("list"):
+        several = value if isinstance(value, (list, tuple)) else [value]
+        items = [part for item in several for part in (item.split(",") if isinstance(item, str) else [item])]
+        return [_as(name, kind.removeprefix("list[").removesuffix("]"), _stripped(item)) for item in items]
+    plain = kind.removesuffix(" | None")
+    if plain == "bool" and isinstance(value, bool):
+        return value
+    if plain == "str" and isinstance(value, str) and value:
+        return value
+    if plain == "int" and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if plain == "float" and not isinstance(value, bool) and isinstance(value, (int, float, str)):
+        number = _fraction(value)
+        if math.isfinite(number):
+            return number
+    raise RunError(f"{name}: expected {_WORDS[plain]}, found {value!r}")
+
+
+_WORDS = {"bool": "true or false", "str": "a text", "int": "an integer", "float": "a number, or a fraction like 8/255"}
+
+
+def _stripped(item: Any) -> Any:
+    return item.strip() if isinstance(item, str) else item
+
+
+def _fraction(value: float | str) -> float:
+    try:
+        above, slash, below = str(value).partition("/")
+        return float(above) / (float(below) if slash else 1)
+    except (ValueError, ZeroDivisionError):
+        return math.nan

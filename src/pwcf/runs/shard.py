@@ -1,0 +1,143 @@
+"""The answers about one chunk of samples, as rows and tensors."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from pwcf.evaluation import Run
+from pwcf.losses import as_loss
+from pwcf.metrics import as_metric, measured
+from pwcf.models import Classifier
+from pwcf.problems import MaxLoss
+from pwcf.runs import atomic
+from pwcf.runs.errors import RunError
+from pwcf.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    import pyarrow
+
+DISTANCES = ("l0", "l1", "l2", "linf")
+SENTENCES = "\n"
+"""between the warnings of a chunk"""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Samples that are worked on together."""
+
+    number: int
+    start: int
+    images: Tensor
+    labels: Tensor
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What became of a chunk."""
+
+    number: int
+    columns: dict[str, Any]
+    """name -> n values, numpy arrays or lists"""
+    x_adv: Tensor
+
+    def table(self) -> pyarrow.Table:
+        import pyarrow
+
+        return pyarrow.table(self.columns)
+
+    def write(self, folder: RunFolder) -> None:
+        """Tensors first: rows that exist have theirs."""
+        from safetensors.torch import save_file
+
+        tensors = {"x_adv": self.x_adv.contiguous(), "index": torch.from_numpy(self.columns["index"])}
+        atomic.write(folder.tensors_file(self.number), lambda place: save_file(tensors, place))
+        folder.write_rows(self.number, self.number, self.table())
+
+
+def shard_of(chunk: Chunk, run: Run, classifier: Classifier, batch: int) -> Shard:
+    """Rows of a run about a chunk. What the model says is asked once more: a row shows labels, not only verdicts."""
+    images, points = chunk.images.cpu(), run.x_adv.detach().cpu()
+    n = len(images)
+    with classifier.in_use(), torch.no_grad():
+        before, after = (_logits(classifier, x, run.x_adv.device, batch) for x in (images, points))
+    labels = chunk.labels.cpu()
+    loss = as_loss(run.problem.loss if isinstance(run.problem, MaxLoss) else "margin")
+    distance = {name: measured(as_metric(name), images, points) for name in DISTANCES}
+    columns: dict[str, Any] = {
+        "index": torch.arange(chunk.start, chunk.start + n),
+        "label": labels,
+        "clean_label": before.argmax(1),
+        "adversarial_label": after.argmax(1),
+        "adversarial": run.adversarial,
+        "radius": run.radius,
+        "loss": loss(after, labels, None).double(),
+        **{name: value.double() for name, value in distance.items()},
+        # ||d||_1 / ||d||_2 (paper, eq. soft sparsity): 1 where one entry moves, sqrt(entries) where all move alike.
+        "sparsity": distance["l1"].double() / distance["l2"].double(),
+        "stationarity": run.evidence.stationarity,
+        "violation": run.evidence.violation,
+        "shrink": run.evidence.shrink,
+        "excess": run.evidence.excess,
+        "forward": run.passes.forward,
+        "backward": run.passes.backward,
+        "metric_forward": run.metric_passes.forward,
+        "metric_backward": run.metric_passes.backward,
+        "seconds": torch.full((n,), run.seconds / max(n, 1), dtype=torch.float64),
+    }
+    for each in run.contributions:
+        columns[f"radius:{each.name}"] = each.radius
+        columns[f"passes:{each.name}"] = each.passes
+        columns[f"seconds:{each.name}"] = torch.full((n,), each.seconds / max(n, 1), dtype=torch.float64)
+    texts: dict[str, Any] = {
+        "status": [status.value for status in run.status],
+        "attack": list(run.attack),
+        "image": [digest(image) for image in images],
+        "warnings": [SENTENCES.join(run.warnings)] * n,
+    }
+    return Shard(chunk.number, {name: value.cpu().numpy() for name, value in columns.items()} | texts, points)
+
+
+def read_tensors(folder: RunFolder, number: int) -> dict[str, Tensor]:
+    """x_adv and index of a shard."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    path: Path = folder.tensors_file(number)
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise RunError(_damaged(path, error)) from error
+
+
+def check_tensors(folder: RunFolder, number: int) -> bool:
+    """Whether a shard's tensors are there; an error if they are not whole. Only their head is read."""
+    from safetensors import SafetensorError, safe_open
+
+    path = folder.tensors_file(number)
+    if not path.exists():
+        return False
+    try:
+        with safe_open(path, framework="pt"):
+            return True
+    except (SafetensorError, OSError) as error:
+        raise RunError(_damaged(path, error)) from error
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    reason = str(error).partition("\n")[0]
+    return f"{path}: damaged ({reason}); remove this file and run the same command again: its samples are redone"
+
+
+def _logits(classifier: Classifier, x: Tensor, device: torch.device, batch: int) -> Tensor:
+    return torch.cat([classifier(some.to(device)).float().cpu() for some in torch.split(x, batch)])
+
+
+def digest(image: Tensor) -> str:
+    """By which an image is known again."""
+    return hashlib.blake2b(image.contiguous().numpy().tobytes(), digest_size=8).hexdigest()

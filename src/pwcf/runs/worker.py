@@ -1,0 +1,134 @@
+"""Works on one chunk after the other. Every engine has these, in one process or in many."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pwcf.attacks import Attack, about, choose, is_black_box
+from pwcf.attacks import Task as Asked
+from pwcf.evaluation import BUDGET, default_batch, evaluate
+from pwcf.metrics import Metric, as_metric
+from pwcf.models import Classifier
+from pwcf.problems import MaxLoss, MinRadius, Problem
+from pwcf.runs.errors import RunError
+from pwcf.runs.settings import Settings
+from pwcf.runs.shard import Chunk, Shard, shard_of
+
+
+@dataclass(frozen=True)
+class Reseeded:
+    """An attack once more, with another seed."""
+
+    attack: Attack
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.attack.name}#{self.number}"
+
+    @property
+    def about(self) -> str:
+        return f"{about(self.attack)}, seed + {self.number - 1}"
+
+    @property
+    def black_box(self) -> bool:
+        return is_black_box(self.attack)
+
+    def __call__(self, task: Asked) -> Tensor:
+        return self.attack(replace(task, seed=task.seed + self.number - 1))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The question with all that settings say by name made into things."""
+
+    problem: Problem
+    attacks: list[Attack]
+    budget: int
+
+
+def plan_of(settings: Settings, classifier: Classifier, classes: int | None) -> Plan:
+    problem: Problem
+    try:
+        metric = metric_of(settings.metric)
+        if settings.eps is None:
+            problem = MinRadius(metric, targeted=settings.targeted)
+        else:
+            problem = MaxLoss(metric, settings.eps, settings.loss, targeted=settings.targeted)
+        chosen = choose(settings.attacks, problem.of(classifier), classes, BUDGET)
+    except (TypeError, ValueError, ImportError, FileNotFoundError) as error:
+        raise RunError(str(error).partition("\n")[0]) from error
+    attacks = list(chosen.attacks)
+    for number in range(2, settings.restarts + 1):
+        attacks += [Reseeded(attack, number) for attack in chosen.attacks]
+    return Plan(problem, attacks, (settings.budget or chosen.budget) * settings.restarts)
+
+
+def metric_of(name: str) -> Metric:
+    """By name, or somebody's own function as module:function."""
+    module, colon, function = name.partition(":")
+    if not colon:
+        return as_metric(name)
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module)
+        found = getattr(found, function)
+    except (ImportError, AttributeError) as error:
+        raise RunError(f"metric: expected a name, or module:function to import, found {name!r} ({error})") from error
+    return as_metric(found)
+
+
+class Worker:
+    """Answers about chunks, on one device."""
+
+    def __init__(self, settings: Settings, classifier: Classifier, device: str) -> None:
+        self.settings, self.classifier, self.device = settings, classifier, device
+        self._plan: Plan | None = None
+
+    def __call__(self, chunk: Chunk) -> Shard:
+        if self.settings.threads is not None:
+            torch.set_num_threads(self.settings.threads)
+        images, labels = chunk.images.to(self.device), chunk.labels.to(self.device)
+        last = chunk.start + len(images) - 1
+        try:
+            if self._plan is None:
+                self.classifier.to(self.device)
+                self._plan = plan_of(self.settings, self.classifier, self._classes(images))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the run keeps them
+                run = evaluate(
+                    self.classifier,
+                    images,
+                    labels,
+                    self._plan.problem,
+                    attacks=self._plan.attacks,
+                    budget=self._plan.budget,
+                    seed=self.settings.seed,
+                    eight_bit=self.settings.eight_bit,
+                    batch=self.settings.batch,
+                    tol=self.settings.tol,
+                )
+                return shard_of(chunk, run, self.classifier, self.settings.batch or default_batch(images))
+        except RunError:
+            raise
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            raise RunError(f"samples {chunk.start} to {last}: {type(error).__name__}: {reason}") from error
+
+    def _classes(self, images: Tensor) -> int:
+        with self.classifier.in_use(), torch.no_grad():
+            return int(self.classifier(images[:1]).shape[1])
+
+
+MakeWorker = Callable[[str], Worker]
+"""from a device"""
