@@ -100,6 +100,9 @@ def test_the_header_tells_what_was_asked_of_what(place: Place) -> None:
         or "torch" in header["made"]["packages"]
     )
     assert header["attacks"][0]["name"] == "pwcf"
+    result = json.loads((place.path / "out" / "result.json").read_text())
+    assert result["done"] == 10
+    assert result["seconds"] > 0
 
 
 def test_restarts_are_other_searches_and_the_best_counts(place: Place) -> None:
@@ -523,3 +526,81 @@ def test_a_run_of_schema_1_loads(capsys: pytest.CaptureFixture[str]) -> None:
     assert run.problem == pwcf.MinRadius("l2")
     assert main(["show", str(path)]) == 0
     assert "min-radius, l2" in capsys.readouterr().out
+
+
+# Damaged models and data, through the command
+
+
+@pytest.fixture
+def pictures(place: Place) -> Path:
+    """A folder of eight images and labels.csv, as --data and --labels."""
+    from PIL import Image
+
+    folder = place.path / "pictures"
+    folder.mkdir()
+    data = np.load(place.path / "data.npz")
+    lines = ["file,label"]
+    for i in range(8):
+        Image.fromarray((255 * data["images"][i, 0]).round().astype(np.uint8)).save(folder / f"{i}.png")
+        lines.append(f"{i}.png,{data['labels'][i]}")
+    (place.path / "labels.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_a_folder_of_images_with_labels_is_data(place: Place, pictures: Path) -> None:
+    said = {"metric": "l2", "budget": 60, "data": pictures, "labels": place.path / "labels.csv"}
+    assert place.run("out", **said) == 0
+    rows = pwcf.load_run(place.path / "out").to_pandas()
+    assert rows["label"].tolist() == np.load(place.path / "data.npz")["labels"][:8].tolist()
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        (lambda folder, labels: (folder / "3.png").unlink(), "3.png"),
+        (lambda folder, labels: (folder / "3.png").write_bytes(b"\x89PNG no more"), "3.png"),
+        (lambda folder, labels: labels.write_text(labels.read_text().replace("2.png,", "2.png,\n#")), "labels.csv"),
+        (lambda folder, labels: labels.write_text("file,label\n0.png,\n"), "labels.csv"),
+        (lambda folder, labels: labels.unlink(), "labels.csv"),
+    ],
+)
+def test_damaged_images_and_labels_are_named(
+    place: Place, pictures: Path, capsys: pytest.CaptureFixture[str], damage, named: str
+) -> None:
+    damage(pictures, place.path / "labels.csv")
+    said = {"metric": "l2", "budget": 60, "data": pictures, "labels": place.path / "labels.csv"}
+    assert named in ruined(place, capsys, **said)
+
+
+class Malicious:
+    """Unpickled it would leave a file."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self):
+        return (Path.touch, (self.marker,))
+
+
+def test_a_malicious_pickle_is_refused_and_not_run(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    path, marker = place.path / "weights.pt", place.path / "owned"
+    torch.save({"0.weight": Malicious(marker)}, path)
+    assert "weights.pt" in ruined(place, capsys, weights=path, **SAID)
+    assert "weights.pt" in ruined(place, capsys, model=path, **SAID)
+    assert not marker.exists()
+    torch.load(path, weights_only=False)
+    assert marker.exists(), "the file is harmless, and the test proves nothing"
+
+
+def test_curves_of_a_run_in_tensorboard(place: Place) -> None:
+    pytest.importorskip("tensorboard")
+    assert place.run("out", tracker="tensorboard", **SAID) == 0
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(place.path / "out" / "tensorboard"))
+    events.Reload()
+    run = pwcf.load_run(place.path / "out")
+    last = events.Scalars("mean_radius")[-1]
+    assert last.step == 24
+    assert last.value == pytest.approx(float(run.radius[run.radius > 0].mean()), rel=1e-5)
+    assert place.run("out", tracker="tensorboard", **SAID) == 0  # a folder of curves is no stranger

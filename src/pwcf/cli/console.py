@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from pwcf.runs.figures import plain
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
@@ -20,18 +21,8 @@ def console() -> Console:
 
 
 def print_json(content: Any) -> None:
-    """One document. JSON has no infinity: it becomes null."""
-    typer.echo(json.dumps(_plain(content), indent=1))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    return value
+    """One document."""
+    typer.echo(json.dumps(plain(content), indent=1))
 
 
 def table(heads: Sequence[str], lines: Sequence[Sequence[str]], title: str | None = None) -> Table:

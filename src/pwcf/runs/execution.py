@@ -14,6 +14,7 @@ from pwcf.models import Classifier
 from pwcf.models.loading import LoadedModel, ModelError, load_model
 from pwcf.runs.engines import Engine, InProcess
 from pwcf.runs.errors import RunError
+from pwcf.runs.figures import figures_of
 from pwcf.runs.folder import MERGED, RunFolder, read_rows
 from pwcf.runs.header import About, AttackAbout, Header, differences, header_from, made_here
 from pwcf.runs.settings import Settings
@@ -101,18 +102,25 @@ def execute(prepared: Prepared, listeners: Sequence[Listener] = ()) -> RunFolder
         todo = [number for number in range(header.chunks) if number not in done]
         for listener in listeners:
             listener.begin(header, folder, sorted(done))
-        if todo:
-            engine = _engine(settings, prepared.model.classifier)
-            for count, shard in enumerate(engine.shards(_chunks(prepared, todo)), 1):
-                shard.write(folder)
-                if count % MERGED == 0:
-                    folder.merge()
-                for listener in listeners:
-                    listener.add(shard)
+        try:
+            if todo:
+                _work(folder, _engine(settings, prepared.model.classifier), _chunks(prepared, todo), listeners)
+        finally:  # a progress line that is not ended spoils what is written next
+            for listener in listeners:
+                listener.end()
         folder.merge()
-        for listener in listeners:
-            listener.end()
+        folder.finish(figures_of(header, folder.rows()).to_json())
     return folder
+
+
+def _work(folder: RunFolder, engine: Engine, chunks: Iterator[Chunk], listeners: Sequence[Listener]) -> None:
+    """Record what comes, as it comes."""
+    for count, shard in enumerate(engine.shards(chunks), 1):
+        shard.write(folder)
+        if count % MERGED == 0:
+            folder.merge()
+        for listener in listeners:
+            listener.add(shard)
 
 
 def _open(folder: RunFolder, header: Header) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,8 @@ class Figures:
     warnings: list[str]
 
     def to_json(self) -> dict[str, Any]:
-        return vars(self)
+        content: dict[str, Any] = plain(vars(self))
+        return content
 
 
 def figures_of(header: Header, rows: pyarrow.Table) -> Figures:
@@ -81,6 +83,17 @@ def figures_of(header: Header, rows: pyarrow.Table) -> Figures:
         float(rows["seconds"].to_numpy().sum()),
         list(said),
     )
+
+
+def plain(value: Any) -> Any:
+    """For JSON, which knows neither NaN nor infinity: null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    return value
 
 
 def question_of(header: Header) -> str:

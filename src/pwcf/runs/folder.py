@@ -1,4 +1,4 @@
-"""A run's folder: header.json, rows-A-B.parquet, tensors-A.safetensors, and a lock while somebody works in it.
+"""A run's folder: header.json, rows-A-B.parquet, tensors-A.safetensors, result.json at the end, and a lock.
 
 Shard A is the A-th chunk of samples. Its tensors are written first: rows that exist have their tensors. Many small
 files of rows are merged into one of shards A to B, which counts from the moment it appears; the small ones are then
@@ -22,7 +22,7 @@ from pwcf.runs.errors import RunError
 if TYPE_CHECKING:
     import pyarrow
 
-HEADER, LOCK = "header.json", "lock"
+HEADER, RESULT, LOCK = "header.json", "result.json", "lock"
 _ROWS = re.compile(r"rows-(\d+)-(\d+)\.parquet")
 # Small files of rows that are merged into one: reading thousands of them takes seconds.
 MERGED = 256
@@ -52,6 +52,10 @@ class RunFolder:
 
     def create(self, header: dict[str, Any]) -> None:
         atomic.write(self.path / HEADER, lambda place: _write_json(place, header))
+
+    def finish(self, figures: dict[str, Any]) -> None:
+        """Counts and times of a run that is complete. They follow from the rows: this is for those who look."""
+        atomic.write(self.path / RESULT, lambda place: _write_json(place, figures))
 
     def header(self) -> dict[str, Any]:
         path = self.path / HEADER

@@ -35,6 +35,9 @@ class OnRay:
         self._gpus = 0 if settings.devices[0] == "cpu" else 1
         resources = self.ray.cluster_resources()
         self.workers = settings.workers or max(1, int(resources.get("GPU" if self._gpus else "CPU", 1)))
+        # On somebody's cluster so many workers and no more; on our own there are no more, and none is to be idle.
+        shared = settings.address is not None and settings.workers is not None
+        self._at_once = self.workers if shared else AHEAD * self.workers
         _ship_by_value(settings, classifier, self.ray)
         self._worker = self.ray.put(Worker(settings, classifier.to("cpu"), settings.devices[0]))
 
@@ -46,11 +49,11 @@ class OnRay:
         waiting, more = iter(chunks), True
         under_way: set[Any] = set()
         while more or under_way:
-            while more and len(under_way) < AHEAD * self.workers:
+            while more and len(under_way) < self._at_once:
                 chunk = next(waiting, None)
                 more = chunk is not None
                 if chunk is not None:
-                    under_way.add(task.remote(self._worker, chunk))
+                    under_way.add(task.remote([self._worker], chunk))
             if not under_way:
                 return
             done, _ = ray.wait(list(under_way), num_returns=1)
@@ -99,8 +102,17 @@ def _no_cluster(address: str, error: Exception) -> str:
     return f"address: no Ray cluster at {address!r} ({reason}); start one with: ray start --head"
 
 
-def _work(worker: Worker, chunk: Chunk) -> Shard:
-    return worker(chunk)
+# In one of Ray's processes: the worker it was sent, unpacked once for all of its chunks.
+_received: dict[str, Worker] = {}
+
+
+def _work(sent: list[Any], chunk: Chunk) -> Shard:
+    """``sent``: a list of one reference, which Ray would else unpack for every chunk."""
+    (reference,) = sent
+    if (key := reference.hex()) not in _received:
+        _received.clear()
+        _received[key] = importlib.import_module("ray").get(reference)
+    return _received[key](chunk)
 
 
 def _ship_by_value(settings: Settings, classifier: Classifier, ray: Any) -> None:
