@@ -46,6 +46,8 @@ def _command(runs: Runs, json: Json = False) -> None:
 
 
 def _names(paths: list[Path]) -> list[str]:
-    """The folders' names, or their paths where two are the same."""
-    names = [path.resolve().name for path in paths]
-    return names if len(set(names)) == len(names) else [str(path) for path in paths]
+    """The folders' names, or their paths where two are the same, or numbered."""
+    for names in ([path.resolve().name for path in paths], [str(path) for path in paths]):
+        if len(set(names)) == len(names):
+            return names
+    return [f"{path} ({i})" for i, path in enumerate(paths, 1)]

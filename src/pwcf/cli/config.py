@@ -19,6 +19,8 @@ def read_config(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path}: expected UTF-8 ({error})") from error
     content = _toml(path, text) if path.suffix == ".toml" else _yaml(path, text)
     if not isinstance(content, dict):
         raise CommandError(f'{path}: expected names and values, such as metric = "l2"; found {type(content).__name__}')

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -12,6 +14,11 @@ import pwcf
 from pwcf.cli import bench_command, compare, doctor, export, listing, run, show, verify
 from pwcf.cli.errors import CommandError
 from pwcf.runs import RunError
+
+INTERRUPTED = 130
+"""what shells say after Ctrl-C"""
+TRACEBACK = "PWCF_TRACEBACK"
+"""a variable: where an unforeseen error came from is shown"""
 
 app = typer.Typer(
     name="pwcf",
@@ -48,10 +55,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        app(words)
-    except (CommandError, RunError) as error:
-        print(f"pwcf: {error}", file=sys.stderr)
-        return 2
-    except SystemExit as end:  # how the library ends a command, a good one too
+        code = app(words, standalone_mode=False)
+    except SystemExit as end:  # how other libraries end a command, a good one too
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    return 0
+    except KeyboardInterrupt:
+        return _say("interrupted", INTERRUPTED)
+    except Exception as error:
+        if type(error).__name__ == "Abort":  # what the library makes of Ctrl-C
+            return _say("interrupted", INTERRUPTED)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            return 2  # the help was shown
+        return _say(_sentence(error), 2)
+    return code if isinstance(code, int) else 0
+
+
+def _sentence(error: Exception) -> str:
+    """One line. What nobody has foreseen is named by its kind."""
+    if isinstance(error, (CommandError, RunError)):
+        text = str(error)
+    elif hasattr(error, "format_message"):  # a word that is no option, a value that is no number
+        text = f"{error.format_message()} (pwcf --help)"
+    else:
+        if os.environ.get(TRACEBACK):
+            traceback.print_exc()
+        text = f"{type(error).__name__}: {error} ({TRACEBACK}=1 shows where)"
+    return " ".join(text.split())
+
+
+def _say(sentence: str, code: int) -> int:
+    print(f"pwcf: {sentence}", file=sys.stderr)
+    return code

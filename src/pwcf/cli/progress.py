@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +24,10 @@ def listeners(settings: Settings, quiet: bool) -> list[Listener]:
     if settings.tracker == "tensorboard":
         heard.append(TensorBoard())
     return heard
+
+
+WIDE = 120
+"""columns that a terminal needs for the whole line"""
 
 
 class Tally:
@@ -57,16 +60,11 @@ class Line:
 
     def begin(self, header: Header, folder: RunFolder, done: Sequence[int]) -> None:
         self.max_loss, self.tally = header.settings.eps is not None, Tally()
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[figures]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
+        out = Console(stderr=True)
+        wide = [TextColumn("{task.description}"), BarColumn()] if out.width >= WIDE else []
+        times = [TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()]
+        figures = TextColumn("{task.fields[figures]}")
+        self.bar = Progress(*wide, MofNCompleteColumn(), figures, *(times if wide else times[2:]), console=out)
         before = len(_known(folder)["status"]) if done else 0
         if done:
             self.tally.add(_known(folder))
@@ -94,7 +92,7 @@ class TensorBoard:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise RunError(f"tracker: tensorboard is missing: pip install 'pwcf[tensorboard]' ({error})") from error
-        self.max_loss, self.tally, self.began = header.settings.eps is not None, Tally(), time.perf_counter()
+        self.max_loss, self.tally = header.settings.eps is not None, Tally()
         if done:
             self.tally.add(_known(folder))
         self.writer = SummaryWriter(str(folder.path / "tensorboard"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import sys
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,9 +48,10 @@ def _command(config: Path | None, json: bool, quiet: bool, **given: Any) -> None
     from pwcf.cli.progress import listeners
     from pwcf.runs import execute, figures_of, header_from, prepare
 
-    prepared = prepare(settings, asked)
     try:
-        folder = execute(prepared, listeners(settings, quiet=quiet or json))
+        # What the user's own code prints is not the result.
+        with contextlib.redirect_stdout(sys.stderr):
+            folder = execute(prepare(settings, asked), listeners(settings, quiet=quiet or json))
     except KeyboardInterrupt:
         typer.echo("pwcf: interrupted; the same command goes on where it stopped", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -112,5 +115,5 @@ def _default(each: Any) -> str:
         return " (needed)"
     if default is None or default is False or default == []:
         return ""
-    shown = " ".join(map(str, default)) if isinstance(default, list) else str(default)
+    shown = ",".join(map(str, default)) if isinstance(default, list) else str(default)
     return f" (default: {shown})"

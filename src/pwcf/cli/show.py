@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from pwcf.cli.console import Json, console, print_json, table
 from pwcf.runs import Figures, Header, RunFolder, figures_of, header_from
@@ -25,7 +26,7 @@ def _command(runs: Runs, json: Json = False) -> None:
         print_json(told[0] if len(told) == 1 else told)
         return
     for path, (header, each) in zip(runs, read, strict=True):
-        console().print(f"[bold]{path}[/bold]")
+        console().print(f"[bold]{escape(str(path))}[/bold]")
         print_figures(header, each)
 
 
@@ -65,4 +66,4 @@ def print_figures(header: Header, figures: Figures) -> None:
     shown.columns[0].style, shown.columns[1].justify = "bold", "left"
     out.print(shown)
     for sentence in figures.warnings:
-        out.print(f"[yellow]warning[/yellow] {sentence}", markup=True)
+        out.print(f"[yellow]warning[/yellow] {escape(sentence)}")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from pwcf.cli.console import Json, console, print_json, table
 
@@ -36,13 +39,14 @@ def _command(
     settings = replace(
         then, model=model or then.model, weights=weights or then.weights, data=data or then.data, device=device
     )
-    found = recheck_run(folder, header, settings)
+    with contextlib.redirect_stdout(sys.stderr):  # what the user's own code prints is not the result
+        found = recheck_run(folder, header, settings)
     if json:
         print_json({"run": str(run), "checked": found.checked, "hold": found.hold, "remarks": found.remarks,
                     "failed": [vars(each) for each in found.failed]})  # fmt: skip
     else:
         for remark in found.remarks:
-            console().print(f"[yellow]note[/yellow] {remark}")
+            console().print(f"[yellow]note[/yellow] {escape(remark)}")
         console().print(
             f"{found.hold} of {found.checked} points hold: inside the bounds, misclassified, as far as recorded"
         )

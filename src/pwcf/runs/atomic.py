@@ -46,8 +46,8 @@ def _sentence(path: Path, error: OSError) -> str:
     what = {
         errno.ENOSPC: "the disk is full; free some space and run the same command again: finished samples are kept",
         errno.EDQUOT: "the quota is used up; free some space and run the same command again: finished samples are kept",
-        errno.EROFS: "the folder cannot be written to (read-only); choose another --out",
-        errno.EACCES: "no permission to write there; choose another --out",
-        errno.EPERM: "no permission to write there; choose another --out",
+        errno.EROFS: "read-only: it cannot be written to; choose another place",
+        errno.EACCES: "no permission to write there; choose another place",
+        errno.EPERM: "no permission to write there; choose another place",
     }.get(error.errno or 0, str(error))
     return f"{path}: {what}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,10 +28,10 @@ class Comparison:
 
 
 def compare(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> Comparison:
-    """Samples are the same if the images are, whatever file they came from."""
-    places = [{image: i for i, image in enumerate(rows["image"].to_pylist())} for rows in tables]
-    shared = [image for image in places[0] if all(image in each for each in places)]
-    chosen = [np.array([each[image] for image in shared], dtype=np.int64) for each in places]
+    """Samples are the same if image and label are, whatever file they came from."""
+    places = [_places(rows) for rows in tables]
+    shared = [key for key in places[0] if all(key in each for each in places)]
+    chosen = [np.array([each[key] for key in shared], dtype=np.int64) for each in places]
     columns = [{name: rows[name].to_numpy(zero_copy_only=False)[some] for name in
                 ("radius", "adversarial", "status", "forward", "backward", "seconds")}
                for rows, some in zip(tables, chosen, strict=True)]  # fmt: skip
@@ -42,11 +43,12 @@ def compare(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> Compa
     runs = []
     for i, (header, each) in enumerate(zip(headers, columns, strict=True)):
         r, passes = radius[i][everywhere], each["forward"] + each["backward"]
+        robust = ~broken[i] & (each["status"] != UNDEFINED)
         runs.append({
             "question": question_of(header),
             "samples": len(tables[i]),
             "clean_accuracy": float(attacked[i].mean()) if shared else float("nan"),
-            "robust_accuracy": None if header.settings.eps is None or not shared else float((~broken[i]).mean()),
+            "robust_accuracy": float(robust.mean()) if header.settings.eps is not None and shared else None,
             "mean_radius": float(r.mean()) if len(r) and header.settings.eps is None else None,
             "median_radius": float(np.median(r)) if len(r) and header.settings.eps is None else None,
             "best": int((broken[i] & attacked[i] & (radius[i] <= least * (1 + SAME))).sum()) if shared else 0,
@@ -55,6 +57,16 @@ def compare(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> Compa
             "seconds": float(each["seconds"].sum()),
         })  # fmt: skip
     return Comparison(runs, len(shared), _notes(headers, len(shared)))
+
+
+def _places(rows: pyarrow.Table) -> dict[tuple[str, int, int], int]:
+    """Where each sample is: by its image, its label, and the how manieth of these it is."""
+    seen: Counter[tuple[str, int]] = Counter()
+    found = {}
+    for i, key in enumerate(zip(rows["image"].to_pylist(), rows["label"].to_pylist(), strict=True)):
+        found[*key, seen[key]] = i
+        seen[key] += 1
+    return found
 
 
 def _attacked(status: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

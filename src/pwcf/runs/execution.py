@@ -15,11 +15,11 @@ from pwcf.models.loading import LoadedModel, ModelError, load_model
 from pwcf.runs.engines import Engine, InProcess
 from pwcf.runs.errors import RunError
 from pwcf.runs.figures import figures_of
-from pwcf.runs.folder import MERGED, RunFolder, read_rows
+from pwcf.runs.folder import LOCK, MERGED, RunFolder, read_rows
 from pwcf.runs.header import About, AttackAbout, Header, differences, header_from, made_here
 from pwcf.runs.settings import Settings
 from pwcf.runs.shard import Chunk, Shard, check_tensors
-from pwcf.runs.worker import plan_of
+from pwcf.runs.worker import code_of_metric, plan_of
 
 
 class Listener(Protocol):
@@ -43,6 +43,7 @@ class Prepared:
 def prepare(settings: Settings, asked: dict[str, Any]) -> Prepared:
     """Open data and model, and write down what they are. Nothing is written to disk."""
     settings = replace(settings, threads=settings.threads or _threads(settings))
+    check_devices(settings)
     model, source = open_model(settings), open_source(settings)
     samples = min(len(source), settings.limit or len(source))
     try:
@@ -62,7 +63,7 @@ def prepare(settings: Settings, asked: dict[str, Any]) -> Prepared:
         list(source.classes or []),
         tuple(AttackAbout(each.name, about(each), is_black_box(each)) for each in plan.attacks),
         plan.budget,
-        plan.problem.metric.about,
+        plan.problem.metric.about or code_of_metric(plan.problem.metric),
         made_here(settings.threads or 1),
     )
     return Prepared(settings, source, model, header)
@@ -96,7 +97,9 @@ def execute(prepared: Prepared, listeners: Sequence[Listener] = ()) -> RunFolder
     """Work on what is not there yet. The folder, complete."""
     settings, header = prepared.settings, prepared.header
     folder = RunFolder(settings.out)
+    _check_strangers(folder)
     with folder.locked():
+        folder.tidy()
         _open(folder, header)
         done = _checked(folder, header)
         todo = [number for number in range(header.chunks) if number not in done]
@@ -104,6 +107,7 @@ def execute(prepared: Prepared, listeners: Sequence[Listener] = ()) -> RunFolder
             listener.begin(header, folder, sorted(done))
         try:
             if todo:
+                folder.unfinish()
                 _work(folder, _engine(settings, prepared.model.classifier), _chunks(prepared, todo), listeners)
         finally:  # a progress line that is not ended spoils what is written next
             for listener in listeners:
@@ -123,14 +127,34 @@ def _work(folder: RunFolder, engine: Engine, chunks: Iterator[Chunk], listeners:
             listener.add(shard)
 
 
+def _check_strangers(folder: RunFolder) -> None:
+    """Somebody's other folder is left as it is."""
+    if folder.exists or not folder.path.is_dir():
+        return
+    names = sorted(path.name for path in folder.path.iterdir())
+    if strangers := [name for name in names if name != LOCK and not name.endswith(".partial")]:
+        raise RunError(
+            f"{folder.path}: expected an empty folder or an earlier run, found {', '.join(strangers[:3])}; "
+            "choose another --out"
+        )
+
+
+def check_devices(settings: Settings) -> None:
+    """All of them now, not when the first chunk arrives there."""
+    if not settings.devices:
+        raise RunError(f"device: expected cpu, cuda, ...; found {settings.device!r}")
+    for device in settings.devices:
+        try:
+            torch.ones(1, device=device).cpu()
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason = str(error).partition("\n")[0]
+            raise RunError(f"device: {device!r} cannot be used here ({reason}); cpu always can") from error
+
+
 def _open(folder: RunFolder, header: Header) -> None:
     """A new folder, or one whose run is this one."""
-    if not folder.exists:
-        if strangers := [path.name for path in folder.path.iterdir() if path.name != "lock"]:
-            raise RunError(
-                f"{folder.path}: expected an empty folder or an earlier run, found {', '.join(sorted(strangers)[:3])}; "
-                "choose another --out"
-            )
+    if not folder.exists or not folder.rows_files():
+        # Nothing is lost by beginning anew: the first try may have failed for what was asked then.
         folder.create(header.to_json())
         return
     there = header_from(folder.header(), str(folder.path))
@@ -143,15 +167,24 @@ def _open(folder: RunFolder, header: Header) -> None:
 def _checked(folder: RunFolder, header: Header) -> set[int]:
     """Shards that are there and whole; those whose tensors are gone are worked on again."""
     seen: set[int] = set()
+    missing: list[int] = []
+    size = header.settings.chunk
     for each in folder.rows_files():
         indices = read_rows(each.path, ["index"])["index"].to_pylist()
-        first, last = each.first * header.settings.chunk, min((each.last + 1) * header.settings.chunk, header.samples)
+        first, last = each.first * size, min((each.last + 1) * size, header.samples)
         if indices != list(range(first, last)):
             raise RunError(
                 f"{each.path}: expected samples {first} to {last - 1}, found others; remove this file and run the same "
                 "command again: its samples are redone"
             )
-        seen.update(number for number in range(each.first, each.last + 1) if check_tensors(folder, number))
+        for number in range(each.first, each.last + 1):
+            count = min(size, header.samples - number * size)
+            if check_tensors(folder, number, count):
+                seen.add(number)
+            else:
+                missing.append(number)
+    for number in missing:  # they will have rows of their own again
+        folder.drop(number, size)
     return seen
 
 
@@ -175,6 +208,10 @@ def _engine(settings: Settings, classifier: Classifier) -> Engine:
 
 
 def _threads(settings: Settings) -> int:
+    """As many as a run that goes on had; it is to find the same bits."""
+    folder = RunFolder(settings.out)
+    if folder.exists and (then := header_from(folder.header(), str(folder.path)).settings.threads) is not None:
+        return then
     several = settings.engine == "ray" or len(settings.devices) > 1
     return 1 if several else torch.get_num_threads()
 

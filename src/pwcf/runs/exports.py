@@ -17,7 +17,7 @@ from pwcf.runs.errors import RunError
 from pwcf.runs.figures import figures_of
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header, header_from
-from pwcf.runs.shard import read_tensors
+from pwcf.runs.shard import tensors_of
 
 THREATS = {"linf": "Linf", "l2": "L2", "l1": "L1"}
 """as RobustBench has them"""
@@ -44,17 +44,25 @@ def _writers(folder: RunFolder, header: Header, rows: Any) -> dict[str, Callable
         place.write_text(json.dumps(robustbench(header, rows), indent=2) + "\n", encoding="utf-8")
 
     def safetensors(place: Path) -> None:
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
-        save_file(_points(folder, header, rows), place)
+        place.write_bytes(save(_points(folder, header, rows)))
 
     def npz(place: Path) -> None:
         with place.open("wb") as file:  # given a name, NumPy adds an ending
             np.savez(file, **{name: value.numpy() for name, value in _points(folder, header, rows).items()})  # type: ignore[arg-type]
 
+    def csv(place: Path) -> None:
+        with place.open("wb") as stream:
+            pyarrow.csv.write_csv(rows, stream)
+
+    def parquet(place: Path) -> None:
+        with place.open("wb") as stream:
+            pyarrow.parquet.write_table(rows, stream)
+
     return {
-        "csv": lambda place: pyarrow.csv.write_csv(rows, place),
-        "parquet": lambda place: pyarrow.parquet.write_table(rows, place),
+        "csv": csv,
+        "parquet": parquet,
         "json": result,
         "safetensors": safetensors,
         "npz": npz,
@@ -73,7 +81,7 @@ def robustbench(header: Header, rows: Any) -> dict[str, Any]:
         "clean_acc": f"{100 * figures.clean_accuracy:.2f}",
         "number_of_samples": figures.done,
         "attacks": [each.name for each in header.attacks],
-        "evaluated_with": f"pwcf {header.made['packages'].get('pwcf', '')}",
+        "evaluated_with": f"pwcf {header.made.get('packages', {}).get('pwcf', '')}",
         "model_fingerprint": header.model.fingerprint,
         "data_fingerprint": header.data.fingerprint,
     }
@@ -84,12 +92,8 @@ def robustbench(header: Header, rows: Any) -> dict[str, Any]:
     return content
 
 
-def _numbers(header: Header, rows: Any) -> list[int]:
-    return sorted({i // header.settings.chunk for i in rows["index"].to_pylist()})
-
-
 def _points(folder: RunFolder, header: Header, rows: Any) -> dict[str, Tensor]:
-    points = torch.cat([read_tensors(folder, number)["x_adv"] for number in _numbers(header, rows)])
+    points = torch.cat([each["x_adv"] for each in tensors_of(folder, header, rows)])
     columns = {name: torch.from_numpy(rows[name].to_numpy().copy()) for name in ("index", "label", "adversarial_label")}
     found = torch.from_numpy(rows["adversarial"].to_numpy(zero_copy_only=False).copy())
     return {"x_adv": points, "adversarial": found, **columns}
@@ -103,12 +107,14 @@ def _pictures(folder: RunFolder, header: Header, to: Path) -> int:
         raise RunError(f"format png: needs Pillow: pip install 'pwcf[images]' ({error})") from error
     if len(header.shape) != 3 or header.shape[0] not in (1, 3):
         raise RunError(f"format png: expected inputs of shape (1 or 3, height, width), found {header.shape}")
-    to.mkdir(parents=True, exist_ok=True)
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"{to}: expected a folder, or a place for one ({error.strerror})") from error
     rows, count = folder.rows(["index", "label", "adversarial_label", "adversarial"]), 0
     lower, upper = header.settings.bounds
     told = {row["index"]: row for row in rows.to_pylist()}
-    for number in _numbers(header, rows):
-        tensors = read_tensors(folder, number)
+    for tensors in tensors_of(folder, header, rows):
         levels = (255 * (tensors["x_adv"] - lower) / (upper - lower)).round().clamp(0, 255).to(torch.uint8)
         for index, picture in zip(tensors["index"].tolist(), levels, strict=True):
             row = told[index]

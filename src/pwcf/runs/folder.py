@@ -26,6 +26,8 @@ HEADER, RESULT, LOCK = "header.json", "result.json", "lock"
 _ROWS = re.compile(r"rows-(\d+)-(\d+)\.parquet")
 # Small files of rows that are merged into one: reading thousands of them takes seconds.
 MERGED = 256
+# How often a folder that is being worked in is looked at again for files that were merged meanwhile.
+READS = 20
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,17 @@ class RunFolder:
     def exists(self) -> bool:
         return (self.path / HEADER).exists()
 
+    def tidy(self) -> None:
+        """Remove what a process left half written when it died. Only for who holds the lock."""
+        for path in self.path.glob(".*.partial"):
+            path.unlink(missing_ok=True)
+
     def create(self, header: dict[str, Any]) -> None:
         atomic.write(self.path / HEADER, lambda place: _write_json(place, header))
+
+    def unfinish(self) -> None:
+        """There is more to do."""
+        (self.path / RESULT).unlink(missing_ok=True)
 
     def finish(self, figures: dict[str, Any]) -> None:
         """Counts and times of a run that is complete. They follow from the rows: this is for those who look."""
@@ -110,23 +121,44 @@ class RunFolder:
         return self.path / f"tensors-{number:06d}.safetensors"
 
     def done(self) -> set[int]:
-        """Shards that are there."""
+        """Shards whose rows are there."""
         return {number for each in self.rows_files() for number in range(each.first, each.last + 1)}
+
+    def drop(self, number: int, size: int) -> None:
+        """Forget the rows of a shard, of ``size`` samples each, for it is to be worked on again."""
+        for each in self.rows_files():
+            if each.first <= number <= each.last:
+                rows, cut = read_rows(each.path), (number - each.first) * size
+                # What is kept is covered by the file until that is gone.
+                if number > each.first:
+                    self.write_rows(each.first, number - 1, rows.slice(0, cut))
+                if number < each.last:
+                    self.write_rows(number + 1, each.last, rows.slice(cut + size))
+                each.path.unlink()
 
     def write_rows(self, first: int, last: int, table: pyarrow.Table) -> None:
         import pyarrow.parquet
 
-        path = self.path / f"rows-{first:06d}-{last:06d}.parquet"
-        atomic.write(path, lambda place: pyarrow.parquet.write_table(table, place))
+        def fill(place: Path) -> None:
+            with place.open("wb") as stream:
+                pyarrow.parquet.write_table(table, stream)
+
+        atomic.write(self.path / f"rows-{first:06d}-{last:06d}.parquet", fill)
 
     def rows(self, columns: list[str] | None = None) -> pyarrow.Table:
         """Of all shards that are there, in the order of their samples."""
         import pyarrow
 
-        files = self.rows_files()
-        if not files:
-            raise RunError(f"{self.path}: the run has no finished samples yet; run its command again")
-        return pyarrow.concat_tables([read_rows(each.path, columns) for each in files], promote_options="default")
+        for _ in range(READS):
+            files = self.rows_files()
+            if not files:
+                raise RunError(f"{self.path}: the run has no finished samples yet; run its command again")
+            try:
+                parts = [read_rows(each.path, columns) for each in files]
+            except FileNotFoundError:  # merged just now, by the process at work there
+                continue
+            return pyarrow.concat_tables(parts, promote_options="default")
+        raise RunError(f"{self.path}: files of rows come and go too fast to be read; try again")
 
     def merge(self) -> None:
         """Neighbouring small files into one."""
@@ -153,8 +185,11 @@ def read_rows(path: Path, columns: list[str] | None = None) -> pyarrow.Table:
     import pyarrow.parquet
 
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:  # read_table loads a good deal more of the library
+        # Opened here: the library would read ~ as a home. And read_table loads a good deal more of it.
+        with path.open("rb") as stream, pyarrow.parquet.ParquetFile(stream) as file:
             return file.read(columns)
+    except FileNotFoundError:
+        raise
     except (pyarrow.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise RunError(

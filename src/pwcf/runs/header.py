@@ -15,6 +15,8 @@ from pwcf.runs.settings import Settings
 
 SCHEMA = 1
 """Of the folder. A newer number has more fields or columns; what an older one lacks gets its default when read."""
+# Files are known by what is in them, wherever they lie.
+BY_FINGERPRINT = ("model", "weights", "data", "labels")
 PACKAGES = ("pwcf", "torch", "numpy", "pyarrow", "safetensors", "adv-lib", "timm", "onnx2torch", "ray")
 
 
@@ -96,13 +98,15 @@ def differences(there: Header, asked: Header) -> list[str]:
     found = []
     then, now = there.settings.identity(), asked.settings.identity()
     for name in now:
-        if name not in ("model", "data") and then[name] != now[name]:
+        if name not in BY_FINGERPRINT and then[name] != now[name]:
             found.append(f"{name} was {then[name]!r}, now {now[name]!r}")
     for name in ("model", "data"):
         old, new = getattr(there, name), getattr(asked, name)
         if old.fingerprint != new.fingerprint:
             renamed = f"{old.spec!r}, now {new.spec!r}" if old.spec != new.spec else f"{new.spec!r}, but its content"
             found.append(f"{name} was {renamed} has another digest ({old.fingerprint[:8]}, now {new.fingerprint[:8]})")
+    if found:
+        return found  # what follows from these need not be said as well
     for name in ("samples", "budget", "attacks", "metric"):
         if getattr(there, name) != getattr(asked, name):
             found.append(f"{name} was {getattr(there, name)!r}, now {getattr(asked, name)!r}")

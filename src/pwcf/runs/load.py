@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ from pwcf.runs.errors import RunError
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header, header_from
 from pwcf.runs.settings import Settings
-from pwcf.runs.shard import SENTENCES, read_tensors
+from pwcf.runs.shard import SENTENCES, tensors_of
 from pwcf.solvers import Status
 from pwcf.verify import AnswerEvidence
 
@@ -41,6 +41,14 @@ class RecordedRun(Run):
         """Every column of every sample."""
         return self.rows.to_pandas()
 
+    def select(self, rows: Tensor) -> RecordedRun:
+        """The answers about some of the samples (m,), by their places."""
+        places = self if len(self.x_adv) else replace(self, x_adv=self.x_adv.new_zeros((len(self.index), 0)))
+        chosen = Run.select(places, rows)
+        assert isinstance(chosen, RecordedRun)
+        x_adv = chosen.x_adv if len(self.x_adv) else self.x_adv
+        return replace(chosen, x_adv=x_adv, rows=self.rows.take(rows.numpy()), index=self.index[rows])
+
     @property
     def complete(self) -> bool:
         return len(self.index) == self.header.samples
@@ -62,8 +70,7 @@ def load_run(path: str | os.PathLike[str], *, tensors: bool = True) -> RecordedR
             return torch.full((len(table),), absent, dtype=torch.float64)
         return torch.from_numpy(table[name].to_numpy().copy())
 
-    numbers = sorted({i // header.settings.chunk for i in table["index"].to_pylist()})
-    points = [read_tensors(folder, number)["x_adv"] for number in numbers] if tensors else []
+    points = [each["x_adv"] for each in tensors_of(folder, header, table)] if tensors else []
     x_adv = torch.cat(points) if points else torch.zeros((0, *header.shape))
     contributions = [
         Contribution(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import torch
-
 from pwcf.data import DataError
 from pwcf.models import Counted
+from pwcf.problems import is_wrong
 from pwcf.runs.errors import RunError
-from pwcf.runs.execution import open_model, open_source
+from pwcf.runs.execution import check_devices, open_model, open_source
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header
 from pwcf.runs.settings import Settings
-from pwcf.runs.shard import digest, read_tensors
+from pwcf.runs.shard import digest, tensors_of
 from pwcf.runs.worker import plan_of
 from pwcf.solvers import Status
 from pwcf.verify import recheck
@@ -42,51 +41,59 @@ class Rechecked:
 
 def recheck_run(folder: RunFolder, header: Header, settings: Settings) -> Rechecked:
     """``settings``: those of the run, or with another place of its model and data. Shard by shard."""
+    try:
+        return _recheck_run(folder, header, settings)
+    except (RunError, KeyboardInterrupt):
+        raise
+    except DataError as error:
+        raise RunError(str(error)) from error
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise RunError(f"model, data: they do not fit this run ({type(error).__name__}: {reason})") from error
+
+
+def _recheck_run(folder: RunFolder, header: Header, settings: Settings) -> Rechecked:
+    check_devices(settings)
     model, source = open_model(settings), open_source(settings)
     found = Rechecked()
     if model.fingerprint != header.model.fingerprint:
         found.remarks.append(
             f"another model than that of the run (digest {model.fingerprint[:8]}, then {header.model.fingerprint[:8]})"
         )
-    rows, size = folder.rows(), header.settings.chunk
-    device = settings.devices[0]
-    counted = Counted(model.classifier, size, settings.batch or 64)
-    problem = None
-    for number in sorted({i // size for i in rows["index"].to_pylist()}):
-        part = rows.slice(_place(rows, number * size), min(size, header.samples - number * size))
-        tensors = read_tensors(folder, number)
+    problem = plan_of(settings, model.classifier, None).problem.of(model.classifier)
+    counted = Counted(model.classifier, header.settings.chunk, settings.batch or 64)
+    rows, device, begin = folder.rows(), settings.devices[0], 0
+    for tensors in tensors_of(folder, header, rows):
+        part = rows.slice(begin, len(tensors["index"])).to_pylist()
+        begin += len(part)
         points = tensors["x_adv"].to(device)
-        try:
-            images, labels = source.read(number * size, number * size + len(points))
-        except DataError as error:
-            raise RunError(str(error)) from error
-        if problem is None:
-            problem = plan_of(settings, model.classifier, None).problem.of(model.classifier)
-        same = [digest(image) == then for image, then in zip(images, part["image"].to_pylist(), strict=True)]
+        first = part[0]["index"]
+        images, labels = source.read(first, first + len(part))
         with model.classifier.in_use():
             checked = recheck(counted, problem, images.to(device), labels.to(device), points)
-        recorded = torch.from_numpy(part["radius"].to_numpy().copy())
-        # A sample that is wrong as it is has itself as its point, at distance 0, which counts whatever is allowed.
-        adversarial, distance = checked.adversarial.cpu(), checked.distance.cpu()
-        near = (distance - recorded).abs() <= SAME_DISTANCE * recorded.abs().clamp(min=1e-12)
-        for i, status in enumerate(part["status"].to_pylist()):
-            index = number * size + i
-            if not same[i]:
-                found.failed.append(Failure(index, "the image in the data is not the one of the run"))
-            elif not part["adversarial"][i].as_py():
+        wrong = is_wrong(checked.logits, labels.to(device), problem.targeted).tolist()
+        for i, row in enumerate(part):
+            if digest(images[i]) != row["image"] or int(labels[i]) != row["label"]:
+                found.failed.append(Failure(row["index"], "image or label in the data is not that of the run"))
+            elif not row["adversarial"]:
                 continue
-            elif not adversarial[i] and status != Status.ALREADY_MISCLASSIFIED.value:
-                found.failed.append(Failure(index, "its point is not adversarial for this model"))
-            elif not near[i]:
-                found.failed.append(Failure(index, f"distance {distance[i]:.6g}, recorded is {recorded[i]:.6g}"))
             else:
-                found.hold += 1
+                # A sample that is wrong as it is is its own point, at distance 0, whatever is allowed.
+                itself = row["status"] == Status.ALREADY_MISCLASSIFIED.value
+                holds = wrong[i] if itself else bool(checked.adversarial[i])
+                what = _difference(holds, float(checked.distance[i]), row["radius"])
+                if what is None:
+                    found.hold += 1
+                else:
+                    found.failed.append(Failure(row["index"], what))
             found.checked += 1
     return found
 
 
-def _place(rows: object, index: int) -> int:
-    """Where in the rows a sample is; shards may be missing before it."""
-    import pyarrow.compute as pc
-
-    return int(pc.index(rows["index"], index).as_py())  # type: ignore[index]
+def _difference(holds: bool, distance: float, recorded: float) -> str | None:
+    """What is wrong with a point, if anything is."""
+    if not holds:
+        return "its point is not adversarial for this model"
+    if abs(distance - recorded) > SAME_DISTANCE * max(abs(recorded), 1e-12):
+        return f"distance {distance:.6g}, recorded is {recorded:.6g}"
+    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
@@ -11,6 +12,7 @@ from pwcf.runs.errors import RunError
 
 QUESTIONS = ("min-radius", "max-loss")
 ENGINES = ("process", "ray")
+PATHS = ("model", "data", "out", "weights", "labels")
 # Fields that say where and how fast, not what: another value of theirs goes on with the same run.
 WITHOUT_INFLUENCE = ("out", "engine", "address", "workers", "tracker")
 
@@ -70,6 +72,12 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise RunError(f"{name}: expected an integer > 0, found {value!r}")
+        if not self.tol > 0:
+            raise RunError(f"tol: expected a number > 0, found {self.tol!r}")
+        if not -(2**63) <= self.seed < 2**63:
+            raise RunError(f"seed: expected an integer of 64 bits, found {self.seed!r}")
+        if self.threads is not None and self.threads > 4096:
+            raise RunError(f"threads: expected at most 4096, found {self.threads}")
         if len(self.bounds) != 2 or not self.bounds[0] < self.bounds[1]:
             raise RunError(f"bounds: expected two numbers, the smaller first, found {self.bounds!r}")
         if bool(self.mean) != bool(self.std):
@@ -96,10 +104,12 @@ def settings_from(values: Mapping[str, Any]) -> Settings:
     known = {each.name: each for each in fields(Settings)}
     read: dict[str, Any] = {}
     for raw, value in values.items():
-        name = raw.replace("-", "_")
+        name = str(raw).replace("-", "_")
         if name not in known:
             raise RunError(f"{raw}: expected one of {', '.join(known)}; there is no such field")
         read[name] = _as(name, str(known[name].type), value)
+        if name in PATHS and isinstance(read[name], str):
+            read[name] = os.path.expanduser(read[name])
     for name, each in known.items():
         if name not in read and each.default is MISSING and each.default_factory is MISSING:
             raise RunError(f"{name}: expected {each.metadata['help']}; found nothing (--{name}, or in the file)")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from pwcf.problems import MaxLoss
 from pwcf.runs import atomic
 from pwcf.runs.errors import RunError
 from pwcf.runs.folder import RunFolder
+from pwcf.runs.header import Header
 
 if TYPE_CHECKING:
     import pyarrow
@@ -53,11 +56,22 @@ class Shard:
 
     def write(self, folder: RunFolder) -> None:
         """Tensors first: rows that exist have theirs."""
-        from safetensors.torch import save_file
-
-        tensors = {"x_adv": self.x_adv.contiguous(), "index": torch.from_numpy(self.columns["index"])}
-        atomic.write(folder.tensors_file(self.number), lambda place: save_file(tensors, place))
+        write_tensors(
+            folder.tensors_file(self.number),
+            {"x_adv": self.x_adv.contiguous(), "index": torch.from_numpy(self.columns["index"].copy())},
+        )
         folder.write_rows(self.number, self.number, self.table())
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Whole or not at all, with the errors and rights of ordinary files."""
+    from safetensors.torch import save
+
+    atomic.write(path, lambda place: _write_bytes(place, save(tensors)))
+
+
+def _write_bytes(place: Path, content: bytes) -> None:
+    place.write_bytes(content)
 
 
 def shard_of(chunk: Chunk, run: Run, classifier: Classifier, batch: int) -> Shard:
@@ -103,19 +117,32 @@ def shard_of(chunk: Chunk, run: Run, classifier: Classifier, batch: int) -> Shar
     return Shard(chunk.number, {name: value.cpu().numpy() for name, value in columns.items()} | texts, points)
 
 
-def read_tensors(folder: RunFolder, number: int) -> dict[str, Tensor]:
-    """x_adv and index of a shard."""
+def read_tensors(folder: RunFolder, number: int, indices: list[int]) -> dict[str, Tensor]:
+    """x_adv and index of a shard whose samples are these."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     path: Path = folder.tensors_file(number)
     try:
-        return load_file(path)
+        tensors = load_file(path)
+    except FileNotFoundError:
+        raise RunError(f"{path}: missing; run the same command again: its samples are redone") from None
     except (SafetensorError, OSError) as error:
-        raise RunError(_damaged(path, error)) from error
+        raise RunError(_damaged(path, str(error))) from error
+    if set(tensors) != {"x_adv", "index"} or tensors["index"].tolist() != indices:
+        raise RunError(_damaged(path, "it has other tensors or samples than its rows"))
+    if len(tensors["x_adv"]) != len(indices):
+        raise RunError(_damaged(path, f"it has {len(tensors['x_adv'])} points for {len(indices)} samples"))
+    return tensors
 
 
-def check_tensors(folder: RunFolder, number: int) -> bool:
+def tensors_of(folder: RunFolder, header: Header, rows: pyarrow.Table) -> Iterator[dict[str, Tensor]]:
+    """Of all shards that have rows, in the order of their samples."""
+    for number, indices in groupby(rows["index"].to_pylist(), lambda index: index // header.settings.chunk):
+        yield read_tensors(folder, number, list(indices))
+
+
+def check_tensors(folder: RunFolder, number: int, samples: int) -> bool:
     """Whether a shard's tensors are there; an error if they are not whole. Only their head is read."""
     from safetensors import SafetensorError, safe_open
 
@@ -123,14 +150,17 @@ def check_tensors(folder: RunFolder, number: int) -> bool:
     if not path.exists():
         return False
     try:
-        with safe_open(path, framework="pt"):
-            return True
+        with safe_open(path, framework="pt") as file:
+            counts = {name: file.get_slice(name).get_shape()[0] for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
-        raise RunError(_damaged(path, error)) from error
+        raise RunError(_damaged(path, str(error))) from error
+    if counts != {"x_adv": samples, "index": samples}:
+        raise RunError(_damaged(path, f"expected x_adv and index of {samples} samples, found {counts}"))
+    return True
 
 
-def _damaged(path: Path, error: Exception) -> str:
-    reason = str(error).partition("\n")[0]
+def _damaged(path: Path, reason: str) -> str:
+    reason = reason.partition("\n")[0]
     return f"{path}: damaged ({reason}); remove this file and run the same command again: its samples are redone"
 
 

@@ -6,7 +6,6 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +15,9 @@ from torch import Tensor
 from pwcf.attacks import Attack, about, choose, is_black_box
 from pwcf.attacks import Task as Asked
 from pwcf.evaluation import BUDGET, default_batch, evaluate
-from pwcf.metrics import Metric, as_metric
+from pwcf.metrics import Custom, Metric, as_metric
 from pwcf.models import Classifier
+from pwcf.models.loading import code_fingerprint
 from pwcf.problems import MaxLoss, MinRadius, Problem
 from pwcf.runs.errors import RunError
 from pwcf.runs.settings import Settings
@@ -81,11 +81,18 @@ def metric_of(name: str) -> Metric:
     if (here := os.getcwd()) not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module)
-        found = getattr(found, function)
-    except (ImportError, AttributeError) as error:
-        raise RunError(f"metric: expected a name, or module:function to import, found {name!r} ({error})") from error
+        found: Any = getattr(importlib.import_module(module), function)
+    except Exception as error:  # whatever the user's code raises while it is imported
+        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise RunError(f"metric: expected a name, or module:function to import, found {name!r} ({reason})") from error
     return as_metric(found)
+
+
+def code_of_metric(metric: Metric) -> str:
+    """By which a function of one's own is known again; "" for metrics with a name."""
+    if not isinstance(metric, Custom):
+        return ""
+    return f"{metric.name}, code {code_fingerprint(metric.function)[:16]}"
 
 
 class Worker:
@@ -128,7 +135,3 @@ class Worker:
     def _classes(self, images: Tensor) -> int:
         with self.classifier.in_use(), torch.no_grad():
             return int(self.classifier(images[:1]).shape[1])
-
-
-MakeWorker = Callable[[str], Worker]
-"""from a device"""

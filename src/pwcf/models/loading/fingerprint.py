@@ -7,6 +7,8 @@ import functools
 import hashlib
 import inspect
 import re
+import sys
+import sysconfig
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,9 @@ from pwcf.models.classifier import Classifier
 # Other people's code is known by name; what changes in it shows in tensors, and versions go into the record.
 _INSTALLED = ("site-packages", "dist-packages")
 # Where an object lies in memory is no part of what it does.
+# So are Python's and pwcf's.
+_KNOWN = (*(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")), Path(__file__).parents[2])
+_PLAIN = (bool, int, float, str, tuple)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -74,6 +79,8 @@ def _code(model: object) -> Iterator[bytes]:
     """The structure of a module and the code of the classes in it; the whole file a function stands in."""
     owner = getattr(model, "__self__", model)
     if isinstance(owner, nn.Module):
+        for name, module in owner.named_modules():
+            yield f"{name}|{_numbers(module)}".encode()
         # The printed structure has what weights do not: strides, paddings, kinds of activation.
         yield _ADDRESS.sub("", repr(owner)).encode()
         kinds = {kind for module in owner.modules() for kind in type(module).__mro__}
@@ -84,8 +91,44 @@ def _code(model: object) -> Iterator[bytes]:
         model = model.func
     code = model if inspect.isroutine(model) else type(model)
     yield getattr(code, "__qualname__", "").encode()
-    if (file := _own_file(code)) is not None:
+    for file in _own_files(code):
         yield file.read_bytes()
+
+
+def code_fingerprint(function: object) -> str:
+    """SHA-256 of a function that is no model: its code, that of its own modules, and the tensors it names."""
+    whole = hashlib.sha256()
+    for part in _code(function):
+        whole.update(hashlib.sha256(part).digest())
+    for key, value in sorted(_tensors(function).items()):
+        whole.update(key.encode() + value.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return whole.hexdigest()
+
+
+def _numbers(module: nn.Module) -> str:
+    """Plain values that a module keeps beside its tensors: a temperature, a number of steps."""
+    held = {name: value for name, value in vars(module).items() if not name.startswith("_") and name != "training"}
+    return repr(sorted((name, value) for name, value in held.items() if isinstance(value, _PLAIN)))
+
+
+def _own_files(code: Any) -> list[Path]:
+    """The file it stands in, and those of all modules of one's own that it reaches by imports."""
+    found: dict[str, Path] = {}
+    waiting = [code]
+    while waiting:
+        file = _own_file(waiting.pop())
+        if file is None or str(file) in found:
+            continue
+        found[str(file)] = file
+        module = next((each for each in list(sys.modules.values()) if _file_of(each) == str(file)), None)
+        for value in list(vars(module).values()) if module is not None else ():
+            if inspect.ismodule(value) or inspect.isfunction(value) or inspect.isclass(value):
+                waiting.append(value)
+    return sorted(found.values())
+
+
+def _file_of(module: object) -> str | None:
+    return getattr(module, "__file__", None)
 
 
 def _own_source(kind: type) -> Iterator[bytes]:
@@ -106,4 +149,7 @@ def _own_file(code: Any) -> Path | None:
         return None
     if file is None or not Path(file).is_file():
         return None
-    return None if any(part in _INSTALLED for part in Path(file).parts) else Path(file)
+    known = any(part in _INSTALLED for part in Path(file).parts) or any(
+        place in Path(file).parents for place in _PYTHON
+    )
+    return None if known else Path(file)
