@@ -47,6 +47,7 @@ def _command(config: Path | None, json: bool, quiet: bool, **given: Any) -> None
 
     from pwcf.cli.progress import listeners
     from pwcf.runs import execute, figures_of, header_from, prepare
+    from pwcf.runs.figures import COLUMNS
 
     try:
         # What the user's own code prints is not the result.
@@ -56,7 +57,7 @@ def _command(config: Path | None, json: bool, quiet: bool, **given: Any) -> None
         typer.echo("pwcf: interrupted; the same command goes on where it stopped", err=True)
         raise typer.Exit(INTERRUPTED) from None
     header = header_from(folder.header(), str(folder.path))
-    figures = figures_of(header, folder.rows())
+    figures = figures_of(header, folder.rows(list(COLUMNS)))
     if json:
         print_json({"out": str(folder.path), **figures.to_json()})
         return

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HEADER, RESULT, LOCK = "header.json", "result.json", "lock"
 _ROWS = re.compile(r"rows-(\d+)-(\d+)\.parquet")
-# Small files of rows that are merged into one: reading thousands of them takes seconds.
+# Shards whose rows are merged into one file: reading thousands of small ones takes seconds.
 MERGED = 256
 # How often a folder that is being worked in is looked at again for files that were merged meanwhile.
 READS = 20
@@ -168,7 +168,7 @@ class RunFolder:
             each.path.unlink(missing_ok=True)
         group: list[RowsFile] = []
         for following in (*self.rows_files(), None):
-            if following is not None and len(group) < MERGED and (not group or following.first == group[-1].last + 1):
+            if following is not None and (not group or _joins(group, following)):
                 group.append(following)
                 continue
             if len(group) > 1:
@@ -195,6 +195,11 @@ def read_rows(path: Path, columns: list[str] | None = None) -> pyarrow.Table:
         raise RunError(
             f"{path}: damaged ({reason}); remove this file and run the same command again: its samples are redone"
         ) from error
+
+
+def _joins(group: list[RowsFile], following: RowsFile) -> bool:
+    """Whether it is the next one, and all together are not too many to be held at once."""
+    return following.first == group[-1].last + 1 and following.last - group[0].first < MERGED
 
 
 def _write_json(place: Path, content: dict[str, Any]) -> None:

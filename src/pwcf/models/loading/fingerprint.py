@@ -21,10 +21,10 @@ from pwcf.models.classifier import Classifier
 
 # Other people's code is known by name; what changes in it shows in tensors, and versions go into the record.
 _INSTALLED = ("site-packages", "dist-packages")
-# Where an object lies in memory is no part of what it does.
-# So are Python's and pwcf's.
 _KNOWN = (*(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")), Path(__file__).parents[2])
+# Values that are what they print.
 _PLAIN = (bool, int, float, str, tuple)
+# Where an object lies in memory is no part of what it does.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -149,7 +149,6 @@ def _own_file(code: Any) -> Path | None:
         return None
     if file is None or not Path(file).is_file():
         return None
-    known = any(part in _INSTALLED for part in Path(file).parts) or any(
-        place in Path(file).parents for place in _PYTHON
-    )
-    return None if known else Path(file)
+    path = Path(file)
+    known = any(part in _INSTALLED for part in path.parts) or any(place in path.parents for place in _KNOWN)
+    return None if known else path
