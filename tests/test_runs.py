@@ -828,3 +828,14 @@ def test_names_are_no_markup(place: Place, capsys: pytest.CaptureFixture[str]) -
     assert place.run("my[l2]run[/q]", **SAID) == 0
     assert main(["show", str(place.path / "my[l2]run[/q]")]) == 0
     assert "my[l2]run[/q]" in capsys.readouterr().out.replace("\n", "")
+
+
+def test_what_chunks_say_is_said_once(place: Place) -> None:
+    from pwcf.runs.figures import warnings_of
+
+    assert place.run("out", **SAID) == 0
+    run = pwcf.load_run(place.path / "out")
+    said = ["Found for 2 of 8 samples {a}.\nAlways.", "", "Found for 1 of 8 samples {a}.\nOnce."]
+    texts = [said[i // 8] for i in range(24)]
+    rows = run.rows.set_column(run.rows.column_names.index("warnings"), "warnings", [texts])
+    assert warnings_of(run.header, rows) == ["Found for 3 of 16 samples {a}.", "Always.", "Once."]

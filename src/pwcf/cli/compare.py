@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import typer
+from rich.markup import escape
 
 from pwcf.cli.console import Json, console, print_json, table
 from pwcf.cli.show import Runs
@@ -25,24 +26,28 @@ def _command(runs: Runs, json: Json = False) -> None:
     if json:
         print_json({"runs": dict(zip(names, found.runs, strict=True)), "shared": found.shared, "notes": found.notes})
         return
+    questions = [each["question"] for each in found.runs]
+    same = len(set(questions)) == 1
     lines = []
     for name, each in zip(names, found.runs, strict=True):
         lines.append([
-            name, each["question"], str(each["samples"]), f"{each['clean_accuracy']:.1%}",
+            name if same else f"{name}: {each['question']}", str(each["samples"]), f"{each['clean_accuracy']:.1%}",
             f"{each['robust_accuracy']:.1%}" if each["robust_accuracy"] is not None else "",
             f"{each['mean_radius']:.4g}" if each["mean_radius"] is not None else "",
             f"{each['median_radius']:.4g}" if each["median_radius"] is not None else "",
             str(each["best"]), str(each["alone"]), f"{each['passes']:.0f}", f"{each['seconds']:.1f}",
         ])  # fmt: skip
-    heads = ["run", "question", "samples", "clean", "robust", "mean radius", "median", "best", "alone", "passes", "s"]
+    heads = ["run", "samples", "clean", "robust", "mean radius", "median", "best", "alone", "passes", "s"]
     out = console()
+    if same:
+        out.print(f"[bold]{escape(questions[0])}[/bold]")
     out.print(table(heads, lines))
     out.print(
         f"\nOn the {found.shared} samples that all of them share. Radii: of samples that every run found a point for; "
         "best: samples on which no other run is nearer; alone: broken by this run only."
     )
     for note in found.notes:
-        out.print(f"[yellow]note[/yellow] {note}")
+        out.print(f"[yellow]note[/yellow] {escape(note)}")
 
 
 def _names(paths: list[Path]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,12 @@ if TYPE_CHECKING:
     import pyarrow
 
 COLUMNS = (
-    "adversarial", "radius", "status", "attack", "stationarity", "excess", "forward", "backward", "metric_forward",
+    "index", "adversarial", "radius", "status", "attack", "stationarity", "forward", "backward", "metric_forward",
     "metric_backward", "seconds", "warnings",
 )  # fmt: skip
+SENTENCES = "\n"
+"""between the warnings of a chunk"""
+_SOME = re.compile(r"\b(\d+) of (\d+)\b")
 # Statuses of samples that were not attacked: the model is wrong as it is, or gives no logits.
 WRONG, UNDEFINED = "already-misclassified", "nonfinite"
 
@@ -63,7 +67,6 @@ def figures_of(header: Header, rows: pyarrow.Table) -> Figures:
     found = adversarial & attacked
     passes = rows["forward"].to_numpy() + rows["backward"].to_numpy()
     own = rows["metric_forward"].to_numpy() + rows["metric_backward"].to_numpy()
-    said = dict.fromkeys(line for text in rows["warnings"].unique().to_pylist() for line in text.split("\n") if line)
     r = radius[found]
     several = {"mean": r.mean, "median": lambda: np.median(r), "least": r.min, "largest": r.max}
     return Figures(
@@ -81,8 +84,22 @@ def figures_of(header: Header, rows: pyarrow.Table) -> Figures:
         float(own[attacked].mean()) if attacked.any() else 0.0,
         float(np.median(rows["stationarity"].to_numpy()[found])) if len(r) and header.settings.eps is None else None,
         float(rows["seconds"].to_numpy().sum()),
-        list(said),
+        warnings_of(header, rows),
     )
+
+
+def warnings_of(header: Header, rows: pyarrow.Table) -> list[str]:
+    """What chunks have said, each sentence once: what it says of some of many samples is added up."""
+    import pyarrow
+
+    first = rows["index"].to_numpy() % header.settings.chunk == 0
+    counts: dict[str, list[int]] = {}
+    for text in rows["warnings"].filter(pyarrow.array(first)).to_pylist():
+        for sentence in filter(None, text.split(SENTENCES)):
+            found = [int(number) for pair in _SOME.findall(sentence) for number in pair]
+            key = _SOME.sub("{} of {}", sentence.replace("{", "{{").replace("}", "}}"))
+            counts[key] = [a + b for a, b in zip(counts.get(key, [0] * len(found)), found, strict=True)]
+    return [key.format(*numbers) for key, numbers in counts.items()]
 
 
 def plain(value: Any) -> Any:

@@ -15,10 +15,11 @@ from pwcf.metrics import Custom, Metric, as_metric
 from pwcf.models import Passes
 from pwcf.problems import MaxLoss, MinRadius, Problem
 from pwcf.runs.errors import RunError
+from pwcf.runs.figures import warnings_of
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header, header_from
 from pwcf.runs.settings import Settings
-from pwcf.runs.shard import SENTENCES, tensors_of
+from pwcf.runs.shard import tensors_of
 from pwcf.solvers import Status
 from pwcf.verify import AnswerEvidence
 
@@ -79,7 +80,6 @@ def load_run(path: str | os.PathLike[str], *, tensors: bool = True) -> RecordedR
         )
         for each in header.attacks
     ]  # fmt: skip
-    said = dict.fromkeys(line for text in table["warnings"].unique().to_pylist() for line in text.split(SENTENCES))
     evidence = AnswerEvidence(column("stationarity"), column("violation"), column("shrink"), column("excess"))
     return RecordedRun(
         _problem(header.settings),
@@ -92,7 +92,7 @@ def load_run(path: str | os.PathLike[str], *, tensors: bool = True) -> RecordedR
         Passes(column("metric_forward"), column("metric_backward")),
         table["attack"].to_pylist(),
         float(column("seconds").sum()),
-        [line for line in said if line],
+        warnings_of(header, table),
         contributions,
         header,
         table,

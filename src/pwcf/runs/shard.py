@@ -19,6 +19,7 @@ from pwcf.models import Classifier
 from pwcf.problems import MaxLoss
 from pwcf.runs import atomic
 from pwcf.runs.errors import RunError
+from pwcf.runs.figures import SENTENCES
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 DISTANCES = ("l0", "l1", "l2", "linf")
-SENTENCES = "\n"
-"""between the warnings of a chunk"""
 
 
 @dataclass(frozen=True)
