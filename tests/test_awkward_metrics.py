@@ -178,3 +178,15 @@ def test_nothing_is_nearer_than_zero() -> None:
     run = evaluate(net, x, net(x).argmax(1), MinRadius(blind), budget=300)
     assert run.radius.tolist() == [0.0, 0.0, 0.0]
     assert run.status == [Status.CONVERGED] * 3
+
+
+@pytest.mark.parametrize("question", [MinRadius, lambda metric: MaxLoss(metric, 0.5)])
+def test_a_distance_below_zero_is_named(question) -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))
+    images = torch.rand(2, 3, 2, 2)
+
+    def similarity(reference: Tensor, candidate: Tensor) -> Tensor:
+        return -(reference - candidate).flatten(1).norm(dim=1)
+
+    with pytest.raises(ValueError, match="metric similarity: expected distances >= 0, found -"):
+        evaluate(model, images, model(images).argmax(1), question(similarity), budget=100)

@@ -10,6 +10,9 @@ from torch import Tensor
 from pwcf.metrics.metric import Metric
 from pwcf.models import Passes
 
+# Differences such as 1 - similarity may round to a little below 0.
+ROUNDING = 1e-5
+
 
 class Measure:
     """Distances from images (n, ...). ``rows`` (b,) are the places of the images that b points belong to.
@@ -70,7 +73,14 @@ class Measure:
         images = self.images if rows is None else self.images[rows]
         self.count(rows, forward=2)  # nothing that was prepared: this is the independent look
         parts = zip(torch.split(images, self.batch), torch.split(points, self.batch), strict=True)
-        return torch.cat([self.metric.exactly(*pair) for pair in parts])
+        distances = torch.cat([self.metric.exactly(*pair) for pair in parts])
+        # A similarity, perhaps, or a sign turned round: its "nearest" point would be the farthest.
+        if bool((distances < -ROUNDING).any()):
+            raise ValueError(
+                f"metric {self.metric.name}: expected distances >= 0, found {float(distances.min()):.4g}; is it a "
+                "similarity? take 1 - similarity"
+            )
+        return distances
 
     def in_float64(self) -> Measure:
         """The same in double precision, for metrics that can."""
