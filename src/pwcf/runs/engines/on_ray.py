@@ -83,7 +83,14 @@ class OnRay:
         try:
             self.ray.init(address=settings.address, **quiet)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise RunError(_no_cluster(settings.address, error)) from error
+            if settings.address == "auto":
+                raise RunError(_no_cluster(settings.address, error)) from error
+            # Something answers there. Ray tells of a missing token in its log alone.
+            reason = str(error).partition("\n")[0]
+            raise RunError(
+                f"address: {settings.address!r} answers, but Ray could not join ({reason}); is it Ray's port, is its "
+                "version the same, and is RAY_AUTH_MODE=token set here and there if the cluster asks for a token?"
+            ) from error
 
 
 def _check_answers(address: str) -> None:
