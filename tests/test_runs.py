@@ -116,6 +116,25 @@ def test_restarts_are_other_searches_and_the_best_counts(place: Place) -> None:
     assert int(three.passes.total.max()) > int(one.passes.total.max())
 
 
+@pytest.mark.filterwarnings("ignore:No misclassified point")  # the spy finds none
+def test_a_restart_has_a_seed_of_its_own() -> None:
+    from pwcf.attacks import Function
+    from pwcf.runs.worker import Reseeded
+
+    seeds = []
+
+    class Spy(Function):
+        def __call__(self, task):
+            seeds.append(task.seed)
+            return task.images
+
+    spy = Spy(lambda model, images, labels: images, name="spy")
+    attacks = [spy, Reseeded(spy, 2), Reseeded(spy, 3)]
+    images = torch.rand(2, 4)
+    pwcf.evaluate(lambda x: x[:, :2], images, images[:, :2].argmax(1), pwcf.MinRadius("l2"), attacks=attacks, seed=40)
+    assert seeds == [40, 41, 42]
+
+
 def test_a_file_says_what_a_command_line_says(place: Place) -> None:
     words = {"metric": "l2", "question": "max-loss", "eps": "1/10", "budget": 80, "limit": 12}
     assert place.run("words", **words) == 0
@@ -612,7 +631,8 @@ def test_curves_of_a_run_in_tensorboard(place: Place) -> None:
 
 def test_a_folder_in_which_a_process_died_at_once_can_be_used(place: Place) -> None:
     (place.path / "out").mkdir()
-    (place.path / "out" / ".header.json.partial").write_text("{")
+    for name in (".header.json.partial", ".rows-000009-000009.parquet.partial"):
+        (place.path / "out" / name).write_text("{")
     assert place.run("out", **SAID) == 0
     assert not list((place.path / "out").glob(".*partial"))
 
