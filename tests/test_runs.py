@@ -657,9 +657,7 @@ def test_another_distance_under_the_same_name_is_refused(
     assert "metric was 'd, code" in ruined(place, capsys, **said)
 
 
-def test_a_number_in_a_module_and_code_one_import_away_are_part_of_the_model(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_number_that_a_module_keeps_is_part_of_the_model(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     scaled = (
         (place.path / "net.py").read_text()
         + """
@@ -859,3 +857,20 @@ def test_what_chunks_say_is_said_once(place: Place) -> None:
     texts = [said[i // 8] for i in range(24)]
     rows = run.rows.set_column(run.rows.column_names.index("warnings"), "warnings", [texts])
     assert warnings_of(run.header, rows) == ["Found for 3 of 16 samples {a}.", "Always.", "Once."]
+
+
+def test_code_one_import_away_is_part_of_a_function(
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(place.path), *sys.path])
+    code = "def scale():\n    return {}\n"
+    (place.path / "scale_of_test.py").write_text(code.format(1))
+    (place.path / "plain.py").write_text(
+        "import torch\nfrom scale_of_test import scale\n\nW = torch.linspace(-1, 1, 144).view(36, 4)\n\n\n"
+        "def model(x):\n    return scale() * x.flatten(1) @ W\n"
+    )
+    said = SAID | {"model": f"{place.path}/plain.py:model"}
+    assert place.run("out", **said) == 0
+    (place.path / "scale_of_test.py").write_text(code.format(-1))
+    monkeypatch.delitem(sys.modules, "scale_of_test")
+    assert "model was" in ruined(place, capsys, **said)
