@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -16,6 +15,7 @@ import torch
 
 from pwcf.records.cell import Cell
 from pwcf.records.record import SCHEMA, Header, Made, Record, RecordError
+from pwcf.runs.atomic import write_whole
 from pwcf.solvers import Status
 
 COLUMNS = (
@@ -35,28 +35,8 @@ T = TypeVar("T")
 
 def write_text(path: Path, text: str) -> None:
     """Whole or not at all, whenever the process or the machine dies."""
-    _write_bytes(path, text.encode("utf-8"))
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # With the process's number: two benchmarks may work in one folder. A dot and another ending: nobody reads it.
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    if os.name == "posix":  # the name too must outlive a power cut
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    write_whole(path, lambda place: place.write_bytes(text.encode("utf-8")))
 
 
 def write(record: Record, folder: Path) -> Path:

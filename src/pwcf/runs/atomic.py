@@ -10,21 +10,27 @@ from pathlib import Path
 from pwcf.runs.errors import RunError
 
 
-def write(path: Path, fill: Callable[[Path], None]) -> None:
+def write(path: Path, fill: Callable[[Path], object]) -> None:
+    """A file of a run: what the system says against it becomes a sentence with what to do."""
+    try:
+        write_whole(path, fill)
+    except OSError as error:
+        raise RunError(_sentence(path, error)) from error
+
+
+def write_whole(path: Path, fill: Callable[[Path], object]) -> None:
     """``fill`` writes a file at the place it is given; under its name it appears whole."""
-    partial = path.with_name(f".{path.name}.partial")
+    # With the process's number: two may work in one folder. A dot and another ending: nobody reads it.
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         fill(partial)
         _sync(partial)
         os.replace(partial, path)
-        if os.name == "posix":  # the name too must outlive a power cut
-            _sync(path.parent)
-    except OSError as error:
-        _remove(partial)
-        raise RunError(_sentence(path, error)) from error
     except BaseException:
         _remove(partial)
         raise
+    if os.name == "posix":  # the name too must outlive a power cut
+        _sync(path.parent)
 
 
 def _sync(path: Path) -> None:

@@ -66,11 +66,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     """Whole or not at all, with the errors and rights of ordinary files."""
     from safetensors.torch import save
 
-    atomic.write(path, lambda place: _write_bytes(place, save(tensors)))
-
-
-def _write_bytes(place: Path, content: bytes) -> None:
-    place.write_bytes(content)
+    atomic.write(path, lambda place: place.write_bytes(save(tensors)))
 
 
 def shard_of(chunk: Chunk, run: Run, classifier: Classifier, batch: int) -> Shard:
