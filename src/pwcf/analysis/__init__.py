@@ -1,25 +1,119 @@
-"""What radii and verdicts of several attacks mean together: pure functions on tensors."""
+"""What answers mean: functions of runs, and of radii and verdicts as tensors. Numbers only; figures are in report."""
 
-from pwcf.analysis.accuracy import Curve, robust_accuracy, robust_accuracy_at, robust_accuracy_curve
+from pwcf.analysis.accuracy import (
+    Accuracy,
+    Curve,
+    accuracy_of,
+    robust_accuracy,
+    robust_accuracy_at,
+    robust_accuracy_curve,
+    wilson,
+)
+from pwcf.analysis.agreement import Agreement, agreement, agreement_of, agreement_within
 from pwcf.analysis.comparison import Comparison, compare, wins, wins_and_pairs
+from pwcf.analysis.cross_metric import CrossMetric, cross_metric
+from pwcf.analysis.curves import Crossing, crossings, curve_of, curves_of
+from pwcf.analysis.of_runs import (
+    NamedRuns,
+    align,
+    attacked_in,
+    attacks_name,
+    converged_in,
+    found_in,
+    metric_name,
+    model_name,
+    name_runs,
+    question_name,
+)
 from pwcf.analysis.optimality import area, best, largest_finite, local_optimality
+from pwcf.analysis.patterns import (
+    Magnitudes,
+    PatternDifference,
+    SparsityRow,
+    amplified,
+    kolmogorov_smirnov,
+    magnitudes_of,
+    pattern_difference,
+    perturbations_of,
+    sparsity_of,
+    sparsity_table,
+)
+from pwcf.analysis.radii import (
+    EpsChoice,
+    RadiusComparison,
+    compare_radii,
+    easiest,
+    eps_choices,
+    hardest,
+    quantiles_of,
+    radii_of,
+)
+from pwcf.analysis.retrace import retrace
 from pwcf.analysis.spread import Spread, describe, filled_mean, spread
+from pwcf.analysis.termination import Termination, termination_of
+from pwcf.analysis.trajectory import Trace, trace
 
 __all__ = [
+    "Accuracy",
+    "Agreement",
     "Comparison",
+    "CrossMetric",
+    "Crossing",
     "Curve",
+    "EpsChoice",
+    "Magnitudes",
+    "NamedRuns",
+    "PatternDifference",
+    "RadiusComparison",
+    "SparsityRow",
     "Spread",
+    "Termination",
+    "Trace",
+    "accuracy_of",
+    "agreement",
+    "agreement_of",
+    "agreement_within",
+    "align",
+    "amplified",
     "area",
+    "attacked_in",
+    "attacks_name",
     "best",
     "compare",
+    "compare_radii",
+    "converged_in",
+    "cross_metric",
+    "crossings",
+    "curve_of",
+    "curves_of",
     "describe",
+    "easiest",
+    "eps_choices",
     "filled_mean",
+    "found_in",
+    "hardest",
+    "kolmogorov_smirnov",
     "largest_finite",
     "local_optimality",
+    "magnitudes_of",
+    "metric_name",
+    "model_name",
+    "name_runs",
+    "pattern_difference",
+    "perturbations_of",
+    "quantiles_of",
+    "question_name",
+    "radii_of",
+    "retrace",
     "robust_accuracy",
     "robust_accuracy_at",
     "robust_accuracy_curve",
+    "sparsity_of",
+    "sparsity_table",
     "spread",
+    "termination_of",
+    "trace",
+    "wilson",
     "wins",
     "wins_and_pairs",
 ]

@@ -29,7 +29,7 @@ class Comparison:
 
 def compare(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> Comparison:
     """Samples are the same if image and label are, whatever file they came from."""
-    places = [_places(rows) for rows in tables]
+    places = [sample_places(rows) for rows in tables]
     shared = [key for key in places[0] if all(key in each for each in places)]
     chosen = [np.array([each[key] for key in shared], dtype=np.int64) for each in places]
     columns = [{name: rows[name].to_numpy(zero_copy_only=False)[some] for name in
@@ -59,7 +59,7 @@ def compare(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> Compa
     return Comparison(runs, len(shared), _notes(headers, len(shared)))
 
 
-def _places(rows: pyarrow.Table) -> dict[tuple[str, int, int], int]:
+def sample_places(rows: pyarrow.Table) -> dict[tuple[str, int, int], int]:
     """Where each sample is: by its image, its label, and the how manieth of these it is."""
     seen: Counter[tuple[str, int]] = Counter()
     found = {}

@@ -1,0 +1,151 @@
+"""What perturbations look like: how sparse they are, how large their entries, and how alike those of two runs.
+
+Soft sparsity of d = x' - x (paper, "sparsity measure"):  ||d||_1 / ||d||_2,  1 where one entry moves and sqrt(entries)
+where all move alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pwcf.analysis.of_runs import NamedRuns, align, attacks_name, found_in, metric_name
+from pwcf.evaluation import Run
+from pwcf.problems import MaxLoss
+from pwcf.runs import RecordedRun
+
+
+def sparsity_of(run: Run, images: Tensor | None = None) -> Tensor:
+    """(n,) float64 ||d||_1 / ||d||_2; NaN where no point was found.
+
+    Args:
+        run: recorded ones know it; others need the images.
+        images: (n, ...) that were attacked.
+    """
+    if images is not None:
+        d = perturbations_of(run, images).flatten(1).double()
+        values = d.abs().sum(1) / torch.linalg.vector_norm(d, dim=1)
+    elif isinstance(run, RecordedRun):
+        values = torch.from_numpy(run.rows["sparsity"].to_numpy().copy()).double()
+    else:
+        raise ValueError("images: expected those that were attacked, found none; only recorded runs do without")
+    return torch.where(found_in(run), values, torch.nan)
+
+
+def perturbations_of(run: Run, images: Tensor) -> Tensor:
+    """(n, ...) x' - x; zero where no point was found."""
+    if tuple(images.shape) != tuple(run.x_adv.shape):
+        raise ValueError(f"images: expected shape {tuple(run.x_adv.shape)}, found {tuple(images.shape)}")
+    return run.x_adv.detach().cpu() - images.detach().cpu()
+
+
+@dataclass(frozen=True)
+class SparsityRow:
+    """One run's in a table."""
+
+    name: str
+    metric: str
+    loss: str
+    """what was maximised; "" for min-radius"""
+    attacks: str
+    found: int
+    low: float
+    """first quartile"""
+    median: float
+    high: float
+    """third quartile"""
+
+
+def sparsity_table(runs: NamedRuns) -> list[SparsityRow]:
+    """Quartiles of each run's; runs of the same metric may be compared, and of the same samples should be."""
+    rows = []
+    for name, run in runs.items():
+        values = sparsity_of(run)
+        values = values[torch.isfinite(values)]
+        quartiles = (
+            torch.quantile(values, values.new_tensor([0.25, 0.5, 0.75])).tolist() if len(values) else [torch.nan] * 3
+        )
+        loss = run.problem.loss if isinstance(run.problem, MaxLoss) else ""
+        rows.append(SparsityRow(name, metric_name(run), loss, attacks_name(run), len(values), *quartiles))
+    return rows
+
+
+@dataclass(frozen=True)
+class PatternDifference:
+    """How different two runs' perturbations of the same samples are."""
+
+    samples: int
+    """on which both have a point"""
+    sparser: float
+    """share of them on which the first is the sparser one; where they tie it counts half"""
+    distance: float
+    """between the two distributions of sparsity: Kolmogorov and Smirnov's, 0 alike, 1 apart"""
+    cosine: float
+    """median over the samples of the cosine of the two perturbations; NaN without images"""
+
+
+def pattern_difference(first: RecordedRun, second: RecordedRun, images: Tensor | None = None) -> PatternDifference:
+    """Of two runs on the samples they share.
+
+    Args:
+        first, second: recorded runs.
+        images: (n, ...) of the first run, for the cosine.
+    """
+    places = first.index.tolist()
+    first, second = align((first, second))
+    both = (found_in(first) & found_in(second)).nonzero().squeeze(1)
+    a, b = sparsity_of(first)[both], sparsity_of(second)[both]
+    if not len(both):
+        return PatternDifference(0, torch.nan, torch.nan, torch.nan)
+    sparser = float(((a < b).double() + 0.5 * (a == b).double()).mean())
+    cosine = torch.nan
+    if images is not None:
+        shared = images[[places.index(index) for index in first.index.tolist()]]
+        d, e = (perturbations_of(run, shared)[both].flatten(1).double() for run in (first, second))
+        cosine = float(torch.nn.functional.cosine_similarity(d, e).median())
+    return PatternDifference(len(both), sparser, kolmogorov_smirnov(a, b), cosine)
+
+
+def kolmogorov_smirnov(a: Tensor, b: Tensor) -> float:
+    """The largest difference between the shares of a and of b below a value."""
+    if not len(a) or not len(b):
+        return torch.nan
+    a, b = a.double().sort().values, b.double().sort().values
+    steps = torch.cat((a, b))
+    shares = [torch.searchsorted(side, steps, right=True).double() / len(side) for side in (a, b)]
+    return float((shares[0] - shares[1]).abs().max())
+
+
+@dataclass(frozen=True)
+class Magnitudes:
+    """A histogram of |x' - x| over all entries of some perturbations."""
+
+    edges: Tensor
+    """(k + 1,)"""
+    share: Tensor
+    """(k,) of the entries"""
+    untouched: float
+    """share of entries that did not move at all"""
+
+
+def magnitudes_of(run: Run, images: Tensor, samples: list[int] | None = None, bins: int = 40) -> Magnitudes:
+    """Of the samples with a point, or of some of them, by their places."""
+    d = perturbations_of(run, images)
+    chosen = found_in(run).nonzero().squeeze(1) if samples is None else torch.as_tensor(samples)
+    size = d[chosen].abs().flatten().double()
+    if not size.numel():
+        return Magnitudes(torch.linspace(0, 1, bins + 1), torch.zeros(bins), torch.nan)
+    edges = torch.linspace(0, float(size.max()) or 1.0, bins + 1, dtype=torch.float64)
+    # The last bin has its right edge too.
+    place = torch.bucketize(size, edges, right=True).sub(1).clamp(0, bins - 1)
+    share = torch.bincount(place, minlength=bins).double() / size.numel()
+    return Magnitudes(edges, share, float((size == 0).double().mean()))
+
+
+def amplified(perturbation: Tensor) -> tuple[Tensor, float]:
+    """A perturbation as a picture, and by how much it was amplified: its largest entry is 0 or 1, none is 1/2."""
+    largest = float(perturbation.abs().max()) if perturbation.numel() else 0.0
+    factor = 0.5 / largest if largest > 0 else 1.0
+    return perturbation * factor + 0.5, factor

@@ -1,0 +1,106 @@
+"""How radii are distributed, which eps makes sense of them, and which samples are hard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pwcf.analysis.of_runs import align, attacked_in, found_in, needs_radii
+from pwcf.evaluation import Run
+from pwcf.runs import RecordedRun
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class EpsChoice:
+    """What one eps would have told of a model whose radii are known."""
+
+    eps: float
+    robust: float
+    """robust accuracy at this eps"""
+    within: float
+    """share of the attacked samples that it breaks: near 0 or 1 it tells nothing of the rest"""
+    of_median: float
+    """eps divided by the median radius: how far beyond (or short of) the typical sample it asks"""
+
+
+@dataclass(frozen=True)
+class RadiusComparison:
+    """Two runs sample by sample: the paper's figure of per-sample radii."""
+
+    sample: Tensor
+    """(m,) places in the runs, by rising radius of the first"""
+    first: Tensor
+    """(m,)"""
+    second: Tensor
+    """(m,)"""
+
+    @property
+    def difference(self) -> Tensor:
+        """(m,) the second's minus the first's: below zero the second is better"""
+        return self.second - self.first
+
+
+def radii_of(run: Run) -> Tensor:
+    """(m,) float64, rising: the radii that were found of samples that are right as they are."""
+    needs_radii(run, "radii")
+    return run.radius.cpu().double()[found_in(run)].sort().values
+
+
+def quantiles_of(run: Run, at: Sequence[float] = QUANTILES) -> dict[float, float]:
+    """Of the radii of all attacked samples; inf where so many have no point."""
+    needs_radii(run, "quantiles")
+    ordered = run.radius.cpu().double()[attacked_in(run)].sort().values
+    if not len(ordered):
+        return dict.fromkeys(at, float("nan"))
+    # The lower of two neighbours: between a radius and none there is no mean.
+    return {q: float(ordered[int(q * (len(ordered) - 1))]) for q in at}
+
+
+def eps_choices(run: Run, choices: Iterable[float]) -> list[EpsChoice]:
+    """Against the radii: an eps far above (below) all of them breaks everything (nothing), whatever the attack."""
+    needs_radii(run, "eps_choices")
+    attacked = attacked_in(run)
+    radius = run.radius.cpu().double()
+    median = quantiles_of(run, (0.5,))[0.5]
+    found = []
+    for eps in choices:
+        broken = attacked & (radius <= eps)
+        within = float(broken.double().sum() / attacked.sum().clamp(min=1))
+        robust = float((attacked & ~broken).double().mean())
+        found.append(EpsChoice(float(eps), robust, within, float(eps) / median))
+    return found
+
+
+def hardest(run: Run, count: int = 10) -> list[int]:
+    """Samples that take most to be misclassified: those without a point first, then by falling radius."""
+    return _ordered(run, count, descending=True)
+
+
+def easiest(run: Run, count: int = 10) -> list[int]:
+    """Samples that take least, of those that are right as they are."""
+    return _ordered(run, count, descending=False)
+
+
+def _ordered(run: Run, count: int, descending: bool) -> list[int]:
+    needs_radii(run, "hardest and easiest samples")
+    places = attacked_in(run).nonzero().squeeze(1)
+    order = run.radius.cpu()[places].argsort(descending=descending, stable=True)
+    return [int(i) for i in places[order[:count]]]
+
+
+def compare_radii(first: Run, second: Run) -> RadiusComparison:
+    """Two min-radius runs about the same samples, where both have a point."""
+    for run in (first, second):
+        needs_radii(run, "compare_radii")
+    if isinstance(first, RecordedRun) and isinstance(second, RecordedRun):
+        first, second = align((first, second))
+    if len(first.radius) != len(second.radius):
+        raise ValueError(f"runs: expected the same samples, found {len(first.radius)} and {len(second.radius)} of them")
+    both = (found_in(first) & found_in(second)).nonzero().squeeze(1)
+    a, b = first.radius.cpu().double()[both], second.radius.cpu().double()[both]
+    order = a.argsort(stable=True)
+    return RadiusComparison(both[order], a[order], b[order])

@@ -1,0 +1,167 @@
+"""What a search does on its way: every point an attack asks the model about, whoever's attack it is.
+
+Attacks see the model through one object that counts their passes. The one here also takes notes, so no attack has to
+be told to keep a history: ours, ports and other people's libraries are watched alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pwcf.attacks import AttackLike, Findings, Task, as_attack
+from pwcf.evaluation import BUDGET, default_batch
+from pwcf.losses import as_loss
+from pwcf.metrics import measured
+from pwcf.models import Classifier, Counted, check_inputs
+from pwcf.problems import MaxLoss, Problem, is_wrong
+
+# Distances at eps are rounded; so much more is still within.
+SLACK = 1e-6
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One sample's k points in the order they were asked about."""
+
+    passes: Tensor
+    """(k,) int64 forward + backward passes the sample had taken up to the point"""
+    distance: Tensor
+    """(k,) float64"""
+    loss: Tensor
+    """(k,) float64 of the question, unclipped; for min-radius the margin, positive where misclassified"""
+    outside: Tensor
+    """(k,) float64 how far the point is outside the box, in its worst entry"""
+    wrong: Tensor
+    """(k,) bool: misclassified"""
+    eps: float | None
+    """of max-loss"""
+
+    @property
+    def feasible(self) -> Tensor:
+        """(k,) bool: an answer could be given with it: in the box, and misclassified or, for max-loss, within eps."""
+        inside = self.outside <= SLACK
+        return inside & (self.wrong if self.eps is None else self.distance <= self.eps * (1 + SLACK))
+
+    @property
+    def violation(self) -> Tensor:
+        """(k,) by how much it breaks the worst of its constraints; for min-radius in logits, else in distance."""
+        short = (-self.loss).clamp(min=0) if self.eps is None else (self.distance - self.eps).clamp(min=0)
+        return torch.maximum(short, self.outside)
+
+    @property
+    def objective(self) -> Tensor:
+        """(k,) what the question is about: the distance, or the loss"""
+        return self.distance if self.eps is None else self.loss
+
+    @property
+    def best(self) -> Tensor:
+        """(k,) of the feasible points so far; inf (max-loss: -inf) while there is none"""
+        worst = torch.inf if self.eps is None else -torch.inf
+        values = torch.where(self.feasible, self.objective, worst)
+        return values.cummin(0).values if self.eps is None else values.cummax(0).values
+
+    @property
+    def best_at(self) -> int | None:
+        """After how many passes the best point was found; None where none was."""
+        if not bool(self.feasible.any()):
+            return None
+        best = self.best
+        return int(self.passes[int((best == best[-1]).nonzero()[0])])
+
+
+def trace(
+    model: Callable[[Tensor], Tensor] | Classifier,
+    images: Tensor,
+    labels: Tensor,
+    problem: Problem,
+    attack: AttackLike = "pwcf",
+    *,
+    budget: int = BUDGET,
+    seed: int = 0,
+) -> list[Trace]:
+    """Let an attack answer and watch: a trace for every sample, empty where the model is wrong as it is.
+
+    Args:
+        model, images, labels, problem, attack, seed: as for ``evaluate``.
+        budget: forward + backward passes per sample; here all of it is the attack's.
+    """
+    classifier = model if isinstance(model, Classifier) else Classifier(model)
+    check_inputs(classifier, images, labels)
+    problem, images = problem.of(classifier), images.detach()
+    labels = labels.to(images.device, torch.int64)
+    watched = _Watched(classifier, images, labels, problem)
+    with classifier.in_use(), torch.no_grad():
+        clean = torch.cat([classifier(x) for x in torch.split(images, watched.batch)])
+    right = ~is_wrong(clean, labels, problem.targeted)
+    rows = right.nonzero().squeeze(1)
+    if len(rows):
+        lower, upper = (torch.full_like(images[rows], side) for side in classifier.bounds)
+        eps = problem.radii(len(images))[rows.cpu()].to(images.device) if isinstance(problem, MaxLoss) else None
+        task = Task(
+            watched, problem, images[rows].clone(), labels[rows].clone(), rows, lower, upper, eps, budget, seed, None,
+            Findings.none(len(rows)),
+        )  # fmt: skip
+        with classifier.in_use():
+            as_attack(attack)(task)
+    return watched.traces()
+
+
+class _Watched(Counted):
+    """Counts, and notes what it is asked."""
+
+    def __init__(self, classifier: Classifier, images: Tensor, labels: Tensor, problem: Problem) -> None:
+        super().__init__(classifier, len(images), default_batch(images))
+        self._images, self._labels, self._problem = images, labels, problem
+        self._loss = as_loss(problem.loss if isinstance(problem, MaxLoss) else "margin")
+        self._notes: list[tuple[Tensor, ...]] = []
+
+    def logits(self, x: Tensor, samples: Tensor, alone: bool = False) -> Tensor:
+        logits = super().logits(x, samples, alone)
+        self._note(x, logits, samples)
+        return logits
+
+    def value_and_gradient(
+        self, x: Tensor, samples: Tensor, function: Callable[[Tensor, slice], Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        logits, value, gradient = super().value_and_gradient(x, samples, function)
+        self._note(x, logits, samples)
+        return logits, value, gradient
+
+    def differentiable(self, x: Tensor, samples: Tensor) -> Tensor:
+        logits = super().differentiable(x, samples)
+        self._note(x, logits, samples)
+        return logits
+
+    @torch.no_grad()
+    def _note(self, x: Tensor, logits: Tensor, samples: Tensor) -> None:
+        if not len(samples):
+            return
+        x, logits = x.detach(), logits.detach()
+        here = samples.to(x.device)
+        labels, targeted = self._labels[here], self._problem.targeted
+        loss = -self._loss(logits, labels, None) if targeted else self._loss(logits, labels, None)
+        lower, upper = self.bounds
+        entries = x.flatten(1)
+        outside = torch.maximum(lower - entries, entries - upper).amax(1).clamp(min=0)
+        distance = measured(self._problem.metric, self._images[here], x)
+        wrong = is_wrong(logits, labels, targeted)
+        columns = (samples, self.passes.total[samples.cpu()], distance, loss, outside, wrong)
+        self._notes.append(tuple(column.cpu() for column in columns))
+
+    def traces(self) -> list[Trace]:
+        n = len(self._images)
+        kinds = (torch.int64, torch.int64, torch.float64, torch.float64, torch.float64, torch.bool)
+        owner, passes, distance, loss, outside, wrong = (
+            torch.cat([torch.zeros(0, dtype=kind), *(note[i].to(kind) for note in self._notes)])
+            for i, kind in enumerate(kinds)
+        )
+        eps = self._problem.radii(n).tolist() if isinstance(self._problem, MaxLoss) else [None] * n
+        found = []
+        for sample in range(n):
+            mine = owner == sample
+            found.append(Trace(passes[mine], distance[mine], loss[mine], outside[mine], wrong[mine], eps[sample]))
+        return found
