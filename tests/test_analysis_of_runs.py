@@ -267,10 +267,21 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 def test_runs_are_called_by_what_differs(place: Place) -> None:
     runs = [pwcf.load_run(place.path / name) for name in ("l2", "l1", "loss")]
+    # Budgets and data are the same or not needed: two runs whose questions differ need no more.
     assert list(analysis.name_runs(runs)) == ["l2", "l1", "l2 within 0.2, margin"]
     assert list(analysis.name_runs(runs[:1])) == ["net · l2"]
     assert list(analysis.name_runs([runs[0], runs[0]])) == ["net · l2", "net · l2 (2)"]
     assert list(analysis.name_runs([])) == []
+
+
+def test_names_say_no_more_than_it_takes(place: Place) -> None:
+    assert place.run("fab", metric="l2", attacks="fab", budget=150, limit=4) == 0
+    assert place.run("more", metric="l2", budget=300, limit=4) == 0
+    l2, l1, fab, more = (pwcf.load_run(place.path / name) for name in ("l2", "l1", "fab", "more"))
+    assert list(analysis.name_runs([l1, fab])) == ["l1", "l2"]
+    assert list(analysis.name_runs([l2, fab])) == ["pwcf", "fab"]
+    assert list(analysis.name_runs([l2, more])) == ["budget 200", "budget 300"]
+    assert list(analysis.name_runs([l2, fab, more])) == ["pwcf · budget 200", "fab · budget 150", "pwcf · budget 300"]
 
 
 def test_runs_share_samples_by_their_images(place: Place) -> None:

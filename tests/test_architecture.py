@@ -9,6 +9,7 @@ import pytest
 PACKAGE = "pwcf"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 ORDER = (
+    "zoo",
     "data",
     "models",
     "metrics",
@@ -19,6 +20,7 @@ ORDER = (
     "attacks",
     "verify",
     "evaluation",
+    "training",
     "runs",
     "records",
     "analysis",

@@ -183,9 +183,11 @@ def test_what_is_known_of_a_source(sources: dict[str, Source]) -> None:
     assert [form for form, _ in forms] == [
         "FILE.npz",
         "FILE.safetensors",
+        "FILE-images-idx3-ubyte[.gz]",
         "FOLDER",
         "torchvision:NAME",
         "hf:NAME[:CONFIG]",
+        "zoo:fashion-mnist",
     ]
     assert all(text and "\n" not in text for _, text in forms)
 

@@ -764,7 +764,8 @@ def test_wrong_specs_are_told(folder: Path, form: str, message: str) -> None:
         ("broken:factory", r"broken cannot be imported \(ModuleNotFoundError: No module named 'no_such_library'\)"),
         ("resnet18", "model: expected one of package.module:callable, .*, found 'resnet18'"),
         ("timm:", "expected a name behind timm:, found none; write timm:NAME"),
-        ("zoo:net", "the prefix zoo: is kept for the embedded zoo"),
+        ("zoo:net", "expected a network of the zoo, fashion-standard, .*, found none of that name"),
+        ("zoo:cnn", "expected --weights, as an architecture has none of its own"),
     ],
 )
 def test_wrong_names_are_told(folder: Path, monkeypatch: pytest.MonkeyPatch, spec: str, message: str) -> None:
@@ -893,8 +894,7 @@ def test_programs_and_onnx_with_several_outputs_are_refused(tmp_path: Path) -> N
 
 def test_the_forms_are_listed() -> None:
     forms = dict(list_kinds())
-    assert {"timm:NAME", "FILE.pt2", "FILE.onnx", "package.module:callable"} <= set(forms)
-    assert not any(form.startswith("zoo") for form in forms)
+    assert {"zoo:NAME", "timm:NAME", "FILE.pt2", "FILE.onnx", "package.module:callable"} <= set(forms)
     assert all(help_ and "\n" not in help_ for help_ in forms.values())
 
 

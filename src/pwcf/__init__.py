@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pwcf import attacks, compat, losses, metrics, testproblems
+    from pwcf import analysis, attacks, compat, losses, metrics, report, testproblems, training, zoo
     from pwcf.evaluation import Run, evaluate
     from pwcf.models import Classifier
     from pwcf.problems import Constraint, MaxLoss, MinRadius, eq, ineq
@@ -35,6 +35,7 @@ __all__ = [
     "SolverState",
     "Status",
     "Trajectory",
+    "analysis",
     "attacks",
     "compat",
     "eq",
@@ -45,11 +46,14 @@ __all__ = [
     "metrics",
     "minimize",
     "noisy_starts",
+    "report",
     "testproblems",
+    "training",
+    "zoo",
 ]
 
 # Loaded at the first use of a name: importing torch takes seconds that commands which only read a run can do without.
-_FOLDERS = ("attacks", "compat", "losses", "metrics", "testproblems")
+_FOLDERS = ("analysis", "attacks", "compat", "losses", "metrics", "report", "testproblems", "training", "zoo")
 _HOMES = {
     "evaluation": ("Run", "evaluate"),
     "models": ("Classifier",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -35,10 +36,14 @@ def cross_metric(runs: NamedRuns) -> CrossMetric:
     names where the runs are recorded, else by the runs'.
     """
     chosen: dict[tuple[str, str], float] = {}
+    names: dict[str, str] = {}
     for name, run in runs.items():
         if isinstance(run.problem, MinRadius):
-            key = (_model(name, run), metric_name(run))
-            chosen[key] = min(quantiles_of(run, (0.5,))[0.5], chosen.get(key, torch.inf))
+            key = (_model(name, run, names), metric_name(run))
+            found = quantiles_of(run, (0.5,))[0.5]
+            # A run that attacked nothing says nothing.
+            if key not in chosen or found < chosen[key] or math.isnan(chosen[key]):
+                chosen[key] = found
     models = list(dict.fromkeys(model for model, _ in chosen))
     metrics = list(dict.fromkeys(metric for _, metric in chosen))
     median = torch.full((len(models), len(metrics)), torch.nan, dtype=torch.float64)
@@ -47,5 +52,12 @@ def cross_metric(runs: NamedRuns) -> CrossMetric:
     return CrossMetric(models, metrics, median)
 
 
-def _model(name: str, run: Run) -> str:
-    return model_name(run) if isinstance(run, RecordedRun) else name
+def _model(name: str, run: Run, names: dict[str, str]) -> str:
+    """Models are the same if their content is, not if they are called the same; ``names`` has those seen so far."""
+    if not isinstance(run, RecordedRun):
+        return name
+    content = run.header.model.fingerprint
+    if content not in names:
+        again = [known for known in names.values() if known.partition(" (")[0] == model_name(run)]
+        names[content] = f"{model_name(run)} ({len(again) + 1})" if again else model_name(run)
+    return names[content]

@@ -58,10 +58,15 @@ def align(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
 
 
 def name_runs(runs: Iterable[RecordedRun]) -> dict[str, RecordedRun]:
-    """Short names made of what differs: model, metric, question, attacks, data, seed."""
+    """Short names of what differs: model and question, then attacks, data, budget, seed as far as it takes to tell."""
     listed = list(runs)
     parts = [_parts(run) for run in listed]
-    differing = [i for i in range(len(parts[0]) if parts else 0) if len({each[i] for each in parts}) > 1]
+    differing: list[int] = []
+    for i in range(len(parts[0]) if parts else 0):
+        if i >= ALWAYS and len({tuple(each[j] for j in differing) for each in parts}) == len(parts):
+            break
+        if len({each[i] for each in parts}) > 1:
+            differing.append(i)
     # One run, or several alike: the question says most.
     names = [" · ".join(each[i] for i in differing) if differing else f"{each[0]} · {each[1]}" for each in parts]
     named: dict[str, RecordedRun] = {}
@@ -96,6 +101,10 @@ def question_name(run: Run) -> str:
     if isinstance(run.problem, MinRadius):
         return run.problem.metric.name
     return str(run.problem).removeprefix("max-loss, ")
+
+
+ALWAYS = 2
+"""as many of what follows are named wherever they differ"""
 
 
 def _parts(run: RecordedRun) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from pwcf.cli import bench_arguments as arguments
 from pwcf.cli import known
 from pwcf.cli.bench_tables import tables
 from pwcf.cli.bench_work import Work
+from pwcf.cli.bench_zoo import Zoo, read_zoo
 from pwcf.cli.errors import CommandError
-from pwcf.cli.zoo import Zoo, read_zoo
 from pwcf.records import Cell
 
 INTERRUPTED = 130

@@ -13,8 +13,8 @@ from pathlib import Path
 import pwcf
 from pwcf.attacks import AttackLike, CannotAnswer
 from pwcf.cli.bench_lines import duration, outcome, shortened
+from pwcf.cli.bench_zoo import Loaded, Zoo
 from pwcf.cli.errors import CommandError
-from pwcf.cli.zoo import Loaded, Zoo
 from pwcf.records import Cell, Header, Made, Record, RecordError, check_asked, read, record_of, write, write_text
 
 

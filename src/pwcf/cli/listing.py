@@ -1,17 +1,23 @@
-"""``pwcf attacks`` and ``pwcf metrics``: what there is."""
+"""``pwcf attacks``, ``pwcf metrics`` and ``pwcf zoo``: what there is."""
 
 from __future__ import annotations
 
 import inspect
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 
 from pwcf.cli.console import Json, console, print_json, table
 
+if TYPE_CHECKING:
+    from pwcf.zoo import Card
+
 
 def add_to(app: typer.Typer) -> None:
     app.command("attacks", help="List attacks and presets.")(_attacks)
     app.command("metrics", help="List distances, and which can be measured here.")(_metrics)
+    app.command("zoo", help="List the networks and images that come with pwcf.")(_zoo)
 
 
 def _attacks(json: Json = False) -> None:
@@ -59,6 +65,36 @@ def _metrics(json: Json = False) -> None:
     shown = table(["metric", "here", "what it is, or what it needs"], lines)
     shown.columns[2].justify = "left"
     console().print(shown)
+
+
+def _zoo(json: Json = False) -> None:
+    from pwcf import zoo
+
+    cards = [zoo.card(name) for name in zoo.names()]
+    images, _ = zoo.stored_images()
+    if json:
+        shape = list(images.shape[1:])
+        data = {"name": f"zoo:{zoo.DATA}", "samples": len(images), "shape": shape, "classes": zoo.CLASSES}
+        networks = [{**asdict(card), "name": f"zoo:{card.name}"} for card in cards]
+        print_json(
+            {"networks": networks, "architectures": zoo.architectures(), "data": [data | {"classes": zoo.CLASSES}]}
+        )
+        return
+    out = console()
+    heads = ["network", "trained for", "clean", *(f"{metric} {eps:g}" for metric, eps in cards[0].eps.items())]
+    out.print(table(heads, [_of_card(card) for card in cards]))
+    out.print(
+        f"\nClean accuracy on the 10,000 test images; robust accuracy, within so much in\n"
+        f"each metric, on zoo:{zoo.DATA}, the first {len(images)} of them.\n"
+        f"Architectures, for pwcf train and with --weights: {', '.join(f'zoo:{name}' for name in zoo.architectures())}."
+    )
+
+
+def _of_card(card: Card) -> list[str]:
+    recipe = card.recipe
+    goal = "-" if recipe.metric is None or recipe.eps is None else f"{recipe.metric} {recipe.eps:g}"
+    shares = (card.clean_accuracy, *card.robust_accuracy_200.values())
+    return [f"zoo:{card.name}", goal, *(f"{share:.1%}" for share in shares)]
 
 
 def _first_line(thing: object) -> str:

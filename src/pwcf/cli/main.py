@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import pwcf
-from pwcf.cli import bench_command, compare, doctor, export, listing, run, show, verify
+from pwcf.cli import bench_command, compare, doctor, export, figure, listing, report, run, show, train, verify
 from pwcf.cli.errors import CommandError
 from pwcf.runs import RunError
 
@@ -28,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (run, show, verify, compare, export, listing, doctor, bench_command):
+for module in (run, train, show, verify, compare, report, figure, export, listing, doctor, bench_command):
     module.add_to(app)
 
 

@@ -61,7 +61,7 @@ class ArraySource:
     """A Source of two stored arrays."""
 
     names = None
-    classes = None
+    classes: list[str] | None = None
 
     def __init__(self, where: str, images: Stored, labels: Stored, bounds: tuple[float, float]) -> None:
         checks.check_layout(where, images.shape, images.kind, labels.shape, labels.kind)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from pwcf.data import embedded
 from pwcf.data.checks import check_bounds
 from pwcf.data.folder import open_folder
 from pwcf.data.hugging_face import open_hugging_face
+from pwcf.data.idx import is_idx, open_idx
 from pwcf.data.npz import open_npz
 from pwcf.data.pictures import Frame
 from pwcf.data.source import DataError, Source
@@ -25,12 +27,14 @@ def list_kinds() -> list[tuple[str, str]]:
     return [
         ("FILE.npz", "arrays images (n, channels, height, width) and labels (n,); 8-bit, or floats within bounds"),
         ("FILE.safetensors", "the same arrays as tensors"),
+        ("FILE-images-idx3-ubyte[.gz]", "8-bit images as MNIST has them, with FILE-labels-idx1-ubyte[.gz] beside them"),
         ("FOLDER", "images in class folders, or any images with labels from a CSV file,label; needs pwcf[images]"),
         (
             "torchvision:NAME",
             f"such as CIFAR10, already in {ROOT_VARIABLE} or {DEFAULT_ROOT}, not downloaded; needs pwcf[datasets]",
         ),
         ("hf:NAME[:CONFIG]", "a set of the Hugging Face hub, fetched unless it is cached; needs pwcf[datasets]"),
+        (f"zoo:{embedded.NAME}", "200 test images of Fashion-MNIST that come with pwcf"),
     ]
 
 
@@ -68,6 +72,9 @@ def open_data(
         drive, rest = os.path.splitdrive(name)
         plain, _, config = rest.partition(":")
         return open_hugging_face(drive + plain, config or None, split, frame, limits)
+    if kind == embedded.PREFIX:
+        _refuse(spec, labels=labels, resize=resize, crop=crop, split=None if split == UNSAID else split)
+        return embedded.open_embedded(name, limits)
     path = Path(spec).expanduser()
     _refuse(path.name, split=None if split == UNSAID else split)
     if path.is_dir():
@@ -78,6 +85,8 @@ def open_data(
         return open_npz(path, limits)
     if path.suffix.lower() == ".safetensors":
         return open_safetensors(path, limits)
+    if is_idx(path):
+        return open_idx(path, limits)
     forms = ", ".join(form for form, _ in list_kinds())
     if not path.exists():
         raise DataError(f"{spec}: no such file or folder; expected one of {forms}")
@@ -92,7 +101,7 @@ def _refuse(where: str, **given: object) -> None:
         "labels": "only a folder of images takes them from elsewhere",
         "resize": "only pictures are resized, arrays are taken as they are",
         "crop": "only pictures are cropped, arrays are taken as they are",
-        "split": "files and folders have none; give the file or folder of that part",
+        "split": "files, folders and the zoo have none; give the file or folder of that part",
     }
     for name, value in given.items():
         if value is not None:

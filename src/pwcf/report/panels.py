@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
 from pwcf.analysis import robust_accuracy, robust_accuracy_curve
 from pwcf.report.groups import OURS, Group
+from pwcf.report.looks import GREY, Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,18 +18,6 @@ if TYPE_CHECKING:
 
 # Attacks that are worse by far are cut off: the differences that matter would not be seen.
 SHOWN = 1.5
-
-Style = Literal["-", "--", ":"]
-
-
-class Look(NamedTuple):
-    """How an attack is drawn, the same in every panel."""
-
-    colour: str
-    style: Style
-    marker: str
-    width: float
-    order: float
 
 
 def radius_over_budget(axis: Axes, group: Group, looks: dict[str, Look]) -> None:
@@ -101,4 +90,4 @@ def heat_map(axis: Axes, names: Sequence[str], share: torch.Tensor) -> AxesImage
 def _note(axis: Axes, text: str) -> None:
     plain = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
     place = axis.text(0.985, 0.975, text, transform=axis.transAxes, ha="right", va="top", bbox=plain, zorder=20)
-    place.set(fontsize=7, color="#555555")
+    place.set(fontsize=7, color=GREY)

@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pwcf.report.groups import OURS, Group
-from pwcf.report.panels import Look, Style, accuracy_over_eps, heat_map, radius_over_budget
+from pwcf.report.looks import GREY, Look, looks_of
+from pwcf.report.panels import accuracy_over_eps, heat_map, radius_over_budget
 from pwcf.report.tables import pooled_wins
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, told apart by everyone; black is ours, and yellow is too faint for lines.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-STYLES: tuple[Style, ...] = ("-", "--", ":")
-MARKERS = "osD^vPX"
 PANEL = 3.5, 2.8
 LEGEND = 1.7
 DPI = 110
@@ -36,7 +33,7 @@ def write_plots(groups: Sequence[Group], folder: Path) -> tuple[list[Path], str]
     for old in (*folder.glob("radius_vs_budget.png"), *folder.glob("wins_*.png")):  # of an earlier report
         old.unlink()
     names = sorted({name for group in shown for name in group.attacks}, key=lambda name: (name != OURS, name))
-    looks = _looks(names)
+    looks = looks_of(names, OURS)
     drawn = []
     if any(len(group.budgets) > 1 for group in shown):
         caption = "samples without a point count as the largest radius that any attack found"
@@ -48,16 +45,6 @@ def write_plots(groups: Sequence[Group], folder: Path) -> tuple[list[Path], str]
         if figure is not None:
             drawn.append(_save(figure, folder / f"wins_{norm}.png"))
     return drawn, ""
-
-
-def _looks(names: Sequence[str]) -> dict[str, Look]:
-    """Ours thick and black; no two others have both colour and style in common while there are few enough."""
-    looks = {}
-    for i, name in enumerate(name for name in names if name != OURS):
-        style = STYLES[i // len(COLOURS) % len(STYLES)]
-        looks[name] = Look(COLOURS[i % len(COLOURS)], style, MARKERS[i % len(MARKERS)], 1.3, 2 + i / 100)
-    # In front of all: drawn last, but named first.
-    return ({OURS: Look("black", "-", "o", 2.4, 10)} if OURS in names else {}) | looks
 
 
 def _grid(
@@ -89,7 +76,7 @@ def _grid(
         for look in looks.values()
     ]
     figure.legend(handles, list(looks), loc="outside right upper", fontsize=9, frameon=False, handlelength=3)
-    figure.supxlabel(caption, fontsize=8, color="#555555")
+    figure.supxlabel(caption, fontsize=8, color=GREY)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""A table, as Markdown for people and as CSV for programs."""
+"""A table, as Markdown for people, as CSV for programs and as LaTeX for papers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 Value = str | int | float
-"""floats are rounded to four digits in Markdown, in full in CSV; NaN is nothing to tell"""
+"""floats are rounded to four digits in Markdown and LaTeX, in full in CSV; NaN is nothing to tell"""
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,7 @@ class Table:
     rows: list[tuple[Value, ...]]
 
     def markdown(self) -> list[str]:
-        numbers = [bool(self.rows) and all(not isinstance(row[i], str) for row in self.rows) for i in self._places]
-        rule = ["---:" if number else "---" for number in numbers]
+        rule = ["---:" if number else "---" for number in self._numbers]
         return [_line(self.columns), _line(rule), *(_line([_short(value) for value in row]) for row in self.rows)]
 
     def csv(self) -> str:
@@ -31,9 +30,29 @@ class Table:
         writer.writerows([repr(value) if isinstance(value, float) else value for value in row] for row in self.rows)
         return text.getvalue()
 
+    def latex(self, caption: str = "", label: str = "") -> str:
+        """For ``\\usepackage{booktabs}``; with a caption a table that floats."""
+        columns = "".join("r" if number else "l" for number in self._numbers)
+        lines = [
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            _row([escaped(column) for column in self.columns]),
+            r"\midrule",
+            *(_row([_latex(value) for value in row]) for row in self.rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+        if caption or label:
+            head = [rf"\caption{{{escaped(caption)}}}"] if caption else []
+            head += [rf"\label{{{label}}}"] if label else []
+            lines = [r"\begin{table}", r"\centering", *head, *lines, r"\end{table}"]
+        return "\n".join(lines) + "\n"
+
     @property
-    def _places(self) -> range:
-        return range(len(self.columns))
+    def _numbers(self) -> list[bool]:
+        """Which columns have nothing but numbers."""
+        places = range(len(self.columns))
+        return [bool(self.rows) and all(not isinstance(row[i], str) for row in self.rows) for i in places]
 
 
 def _line(values: Sequence[str]) -> str:
@@ -47,3 +66,36 @@ def _short(value: Value) -> str:
 def number(value: float) -> str:
     """Four digits; a dash where there is none."""
     return "–" if math.isnan(value) else f"{value:.4g}"
+
+
+# What LaTeX takes for commands, and signs that its usual fonts lack. A [ after the end of a row would be its argument.
+_SIGNS = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", "[": "{[}", "–": "--", "—": "---", "−": "$-$", "·": r"$\cdot$", "∞": r"$\infty$",
+    "±": r"$\pm$", "≤": r"$\leq$", "≥": r"$\geq$", "×": r"$\times$", "→": r"$\to$", "…": r"\ldots{}", "\u00a0": "~",
+    "\n": " ", "\t": " ", "\r": " ",
+}  # fmt: skip
+
+
+def escaped(text: str) -> str:
+    """As it is, in LaTeX."""
+    # Sign by sign: what one replacement brings in must not be replaced by the next.
+    return "".join(_SIGNS.get(sign, sign) for sign in text)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _latex(value: Value) -> str:
+    if isinstance(value, str):
+        return escaped(value)
+    if isinstance(value, float) and math.isnan(value):
+        return "--"
+    if isinstance(value, float) and math.isinf(value):
+        return r"$\infty$" if value > 0 else r"$-\infty$"
+    digits, _, exponent = _short(value).partition("e")
+    if exponent:
+        return rf"${digits} \cdot 10^{{{int(exponent)}}}$"
+    return f"${digits}$" if digits.startswith("-") else digits

@@ -12,12 +12,12 @@ LIBRARIES = {
     "torchvision": "torchvision_models",
     "hf": "hf_models",
     "robustbench": "robustbench_models",
+    "zoo": "zoo_models",
 }
 # Named by the ending of a file.
 FILES = {".pt2": "exported", ".onnx": "onnx_file"}
 FILES |= dict.fromkeys((".pt", ".pth", ".safetensors", ".ckpt", ".bin", ".pkl", ".pickle"), "refused")
 PYTHON = "python_code"
-RESERVED = "zoo"
 
 
 def list_kinds() -> list[tuple[str, str]]:
@@ -25,6 +25,7 @@ def list_kinds() -> list[tuple[str, str]]:
     return [
         ("package.module:callable", "a module, a function of images to logits, or a factory without arguments"),
         ("path/to/file.py:callable", "the same, from a file; with --weights its state dict is loaded"),
+        ("zoo:NAME", "a small network that comes with pwcf (pwcf zoo), or with --weights FILE its architecture"),
         ("timm:NAME", "a pretrained model of timm, or with --weights FILE one of its architectures"),
         ("torchvision:NAME", "a pretrained model of torchvision, or with --weights FILE one of its architectures"),
         ("hf:NAME", "an image classifier of transformers, from the Hugging Face hub or a folder"),
@@ -38,8 +39,6 @@ def place_of(spec: str) -> tuple[str, str]:
     """(which module of this package loads it, what the spec says behind its prefix)."""
     prefix, colon, rest = spec.partition(":")
     ending = Path(spec).suffix.lower()
-    if colon and prefix == RESERVED:
-        raise ModelError(f"model {spec}: the prefix {RESERVED}: is kept for the embedded zoo, which is not loaded here")
     if colon and prefix in LIBRARIES:
         if not rest:
             raise ModelError(f"model {spec}: expected a name behind {prefix}:, found none; write {prefix}:NAME")

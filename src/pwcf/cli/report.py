@@ -1,0 +1,53 @@
+"""``pwcf report``: runs as one HTML file to look at."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from pwcf.cli.console import Json, console, print_json
+from pwcf.cli.errors import CommandError
+from pwcf.cli.show import Runs
+
+To = Annotated[Path, typer.Option("--out", "-o", help="File to write.")]
+Title = Annotated[str | None, typer.Option(help="Of the page; default: the models' names.")]
+Data = Annotated[str | None, typer.Option(help="Another place of the data, for the original images.")]
+Gallery = Annotated[
+    int | None,
+    typer.Option(min=0, help="Samples shown at most; default: 500, or as many as keep the file below 10 MB."),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("report", help="Write one HTML file about runs: numbers, plots, a gallery. It needs no network.")(
+        _command
+    )
+
+
+def _command(
+    runs: Runs,
+    out: To = Path("report.html"),
+    title: Title = None,
+    data: Data = None,
+    gallery: Gallery = None,
+    json: Json = False,
+) -> None:
+    if out.is_dir():
+        raise CommandError(f"{out}: expected a file to write, found a folder")
+    from pwcf.report import write_page
+
+    with contextlib.redirect_stdout(sys.stderr):  # what a library that opens the data prints is not the result
+        page = write_page(runs, out, title=title, data=data, gallery=gallery)
+    if json:
+        print_json({"report": str(page.path), "bytes": page.bytes, "samples": page.samples, "total": page.total,
+                    "remarks": page.remarks})  # fmt: skip
+        return
+    for remark in page.remarks:
+        console().print(f"[yellow]note[/yellow] {escape(remark)}")
+    shown = f"{page.samples} samples" if page.samples == page.total else f"{page.samples} of {page.total} samples"
+    typer.echo(f"{page.path}: {page.bytes / 1e6:.1f} MB, {shown} in the gallery")

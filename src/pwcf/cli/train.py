@@ -1,0 +1,259 @@
+"""``pwcf train``: adversarial training in any metric, weights into a file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pwcf.cli.console import print_json
+from pwcf.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from pwcf.models import Classifier
+    from pwcf.problems import MaxLoss
+    from pwcf.training import Epoch, TrainingLog
+
+HELP = """Train a model to be robust within eps, in any metric; without --metric and --eps, plain training.
+
+After every epoch the weights are written to OUT, and how it went to a JSON file beside them. \
+Ctrl-C keeps the last whole epoch.
+"""
+INTERRUPTED = 130
+"""what shells say after Ctrl-C"""
+WEIGHTS = ".safetensors"
+NAMED = ("torchvision:", "hf:")
+"""data that has parts: of these the training part is taken"""
+
+Model = Annotated[str, typer.Option(help="zoo:cnn, file.py:callable, timm:NAME, ...; trained from the weights it has.")]
+Data = Annotated[str, typer.Option(help="FILE-images-idx3-ubyte.gz, file.npz, a folder of images, ...")]
+Out = Annotated[Path, typer.Option(help="The file of weights to write, .safetensors; the log is the same with .json.")]
+Metric = Annotated[str | None, typer.Option(help="linf, l2, l1, l1.5, ssim, ... (pwcf metrics), or module:function.")]
+Eps = Annotated[str | None, typer.Option(help="A number, or a fraction such as 8/255.", metavar="NUMBER")]
+Epochs = Annotated[int, typer.Option(help="Times that all images are seen.")]
+Batch = Annotated[int, typer.Option(help="Images a step.")]
+Rate = Annotated[float, typer.Option(help="The largest learning rate.")]
+Inner = Annotated[int, typer.Option(help="Gradient steps of the inner problem.")]
+Seed = Annotated[int, typer.Option(help="Of all randomness, new weights included.")]
+Weights = Annotated[Path | None, typer.Option(help="State dict to begin with, .safetensors or .pt.")]
+Limit = Annotated[int | None, typer.Option(help="Only the first so many samples.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")]
+Threads = Annotated[int | None, typer.Option(help="Of torch. With 1 the same command gives the same bits.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over files that exist.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress; the result alone.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("train", help=HELP)(_command)
+
+
+def _command(
+    model: Model,
+    data: Data,
+    out: Out,
+    metric: Metric = None,
+    eps: Eps = None,
+    epochs: Epochs = 15,
+    batch: Batch = 128,
+    lr: Rate = 2e-3,
+    inner_steps: Inner = 7,
+    seed: Seed = 0,
+    weights: Weights = None,
+    limit: Limit = None,
+    device: Device = "cpu",
+    threads: Threads = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+) -> None:
+    out = out.expanduser()
+    _check_places(out, force)
+    radius = _number(eps)
+    if (metric is None) != (radius is None):
+        alone = "--eps" if metric is None else "--metric"
+        raise CommandError(f"--metric, --eps: expected both or neither, found {alone} alone")
+    for name, value in (("--limit", limit), ("--threads", threads)):
+        if value is not None and value < 1:
+            raise CommandError(f"{name}: expected an integer > 0, found {value}")
+
+    import torch
+
+    from pwcf.cli.training_progress import shown
+    from pwcf.training import train
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    # What the user's own code prints is not the result.
+    with contextlib.redirect_stdout(sys.stderr):
+        problem = _problem(metric, radius)
+        classifier, about = _classifier(model, weights, device, seed)
+        images, labels, source = _samples(data, limit, classifier.bounds)
+    record = _Record(
+        out,
+        {
+            "model": about,
+            "data": source,
+            "samples": len(images),
+            "metric": metric,
+            "eps": radius,
+            "settings": {"epochs": epochs, "batch": batch, "lr": lr, "inner_steps": inner_steps, "seed": seed},
+        },
+        classifier,
+    )
+    try:
+        with contextlib.redirect_stdout(sys.stderr), shown(not (quiet or as_json), epochs) as on_batch:
+            log = train(
+                classifier, images, labels, problem,
+                epochs=epochs, batch=batch, lr=lr, inner_steps=inner_steps, seed=seed,
+                on_batch=on_batch, on_epoch=record.add,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        typer.echo(f"pwcf: interrupted; {record.kept()}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    except FloatingPointError as error:
+        raise CommandError(f"{error}; {record.kept()}") from error
+    except (TypeError, ValueError) as error:
+        raise CommandError(str(error)) from error
+    again = _how_to_evaluate(model, out, metric, radius)
+    if as_json:
+        print_json({"out": str(out), "evaluate": again, **record.content})
+        return
+    _print(log, out, again)
+
+
+class _Record:
+    """Weights and log on disk, whole, after every epoch."""
+
+    def __init__(self, out: Path, content: dict[str, Any], classifier: Classifier) -> None:
+        import torch
+
+        from pwcf.runs.header import made_here
+
+        self.out, self.classifier = out, classifier
+        self.content: dict[str, Any] = {
+            **content,
+            "epochs": [],
+            "complete": False,
+            "made": made_here(torch.get_num_threads()),
+        }
+
+    def add(self, epoch: Epoch) -> None:
+        from dataclasses import asdict
+
+        from safetensors.torch import save_file
+        from torch import nn
+
+        from pwcf.runs.atomic import write
+
+        assert isinstance(self.classifier.model, nn.Module)
+        held = self.classifier.model.state_dict()
+        # Copies: tensors that share memory, tied weights, are more than the format can say.
+        state = {name: value.detach().cpu().contiguous().clone() for name, value in held.items()}
+        write(self.out, lambda path: save_file(state, path))
+        self.content["epochs"].append(asdict(epoch))
+        self.content["complete"] = epoch.number == self.content["settings"]["epochs"]
+        write(_log_of(self.out), lambda path: path.write_text(json.dumps(self.content, indent=1) + "\n", "utf-8"))
+
+    def kept(self) -> str:
+        done, asked = len(self.content["epochs"]), self.content["settings"]["epochs"]
+        if not done:
+            return "the first epoch was not complete, nothing was written"
+        return f"the weights of epoch {done} of {asked} are in {self.out}"
+
+
+def _log_of(out: Path) -> Path:
+    return out.with_suffix(".json")
+
+
+def _check_places(out: Path, force: bool) -> None:
+    if out.suffix.lower() != WEIGHTS:
+        raise CommandError(f"--out: expected a file that ends in {WEIGHTS}, found {out.name}")
+    for path in (out, _log_of(out)):
+        if path.is_dir() or (path.exists() and not force):
+            raise CommandError(f"{path}: exists already; --force writes over files")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"--out: {out.parent} cannot be made: {error.strerror}") from error
+
+
+def _number(eps: str | None) -> float | None:
+    if eps is None:
+        return None
+    above, slash, below = eps.partition("/")
+    try:
+        number = float(above) / (float(below) if slash else 1)
+    except (ValueError, ZeroDivisionError):
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise CommandError(f"--eps: expected a number >= 0, or a fraction like 8/255, found {eps!r}")
+    return number
+
+
+def _problem(metric: str | None, eps: float | None) -> MaxLoss | None:
+    from pwcf.problems import MaxLoss
+    from pwcf.runs.worker import metric_of
+
+    if metric is None or eps is None:
+        return None
+    try:
+        return MaxLoss(metric_of(metric), eps)
+    except (ImportError, FileNotFoundError, ValueError) as error:
+        raise CommandError(f"--metric: {error}") from error
+
+
+def _classifier(spec: str, weights: Path | None, device: str, seed: int) -> tuple[Classifier, str]:
+    """The model and its line for the log. An architecture of the zoo begins with random weights."""
+    import torch
+
+    from pwcf import zoo
+    from pwcf.models import Classifier
+    from pwcf.models.loading import ModelError, load_model
+
+    try:
+        torch.ones(1, device=device).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise CommandError(f"--device: {device!r} cannot be used here ({reason}); cpu always can") from error
+    torch.manual_seed(seed)
+    prefix, _, name = spec.partition(":")
+    if prefix == "zoo" and name in zoo.architectures() and weights is None:
+        return Classifier(zoo.make(name).to(device)), f"{spec}, random weights"
+    try:
+        loaded = load_model(spec, weights=weights, device=device)
+    except ModelError as error:
+        raise CommandError(str(error)) from error
+    return loaded.classifier, loaded.about
+
+
+def _samples(spec: str, limit: int | None, bounds: tuple[float, float]) -> tuple[Tensor, Tensor, str]:
+    """All of them: they are seen in random order, again and again."""
+    from pwcf.data import DataError, open_data
+
+    part = {"split": "train"} if spec.startswith(NAMED) else {}
+    try:
+        source = open_data(spec, bounds=bounds, **part)  # type: ignore[arg-type]
+        images, labels = source.read(0, min(len(source), limit or len(source)))
+    except DataError as error:
+        raise CommandError(str(error)) from error
+    return images, labels, source.about
+
+
+def _how_to_evaluate(model: str, out: Path, metric: str | None, eps: float | None) -> str:
+    words = ["pwcf", "run", "--model", model, "--weights", str(out), "--data", "DATA"]
+    if metric is not None and eps is not None:
+        words += ["--question", "max-loss", "--metric", metric, "--eps", f"{eps:g}"]
+    return shlex.join([*words, "--out", "RUN"])
+
+
+def _print(log: TrainingLog, out: Path, again: str) -> None:
+    typer.echo(log.summary())
+    typer.echo(f"\nWeights in {out}, log in {_log_of(out)}. Evaluate them:\n  {again}")

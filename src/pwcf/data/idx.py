@@ -1,0 +1,109 @@
+"""IDX files, the format of MNIST and its relatives: images in one file, labels in another beside it."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import re
+import shutil
+import tempfile
+import zlib
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from pwcf.data.arrays import ArraySource
+from pwcf.data.files import check_file
+from pwcf.data.npz import COPIED_AT_ONCE, Mapped
+from pwcf.data.source import DataError
+from pwcf.data.wording import one_line
+
+# Two zero bytes, the type of the numbers and how many sizes follow, each four bytes with the highest first.
+EIGHT_BIT, SIZE_BYTES = 8, 4
+# train-images-idx3-ubyte.gz; some copies have t10k-images.idx3-ubyte. With a fourth size, the channels, idx4.
+NAME = re.compile(r"(?P<before>.*)images(?P<mark>[-.])idx[34]-ubyte(\.gz)?", re.IGNORECASE)
+
+
+def is_idx(path: Path) -> bool:
+    """Whether the name is one of IDX images."""
+    return NAME.fullmatch(path.name) is not None
+
+
+def open_idx(path: Path, bounds: tuple[float, float]) -> ArraySource:
+    check_file(path)
+    images = _open(path, "images", (3, 4))
+    labels = _open(_labels_beside(path), "labels", (1,))
+    return ArraySource(path.name, images, labels, bounds)
+
+
+def _labels_beside(path: Path) -> Path:
+    """train-labels-idx1-ubyte for train-images-idx3-ubyte; packed or not, whatever the images are."""
+    match = NAME.fullmatch(path.name)
+    assert match is not None
+    plain = f"{match['before']}labels{match['mark']}idx1-ubyte"
+    # Of both the one that is packed as the images are: they came together.
+    endings = (".gz", "") if path.name.lower().endswith(".gz") else ("", ".gz")
+    for ending in endings:
+        if (found := path.with_name(plain + ending)).is_file():
+            check_file(found)
+            return found
+    raise DataError(
+        f"{path}: expected its labels beside it in {plain} or {plain}.gz, found neither; put the file there"
+    )
+
+
+def _open(path: Path, what: str, dimensions: tuple[int, ...]) -> Mapped:
+    try:
+        with path.open("rb") as file:
+            if not path.name.lower().endswith(".gz"):
+                return _mapped(path, what, dimensions, file)
+            return _unpacked(path, what, dimensions, file)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(
+            f"{path}: no gzip file, or one that was cut short or damaged ({one_line(error)}); copy or download it again"
+        ) from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {one_line(error.strerror or error)}; check the file") from error
+
+
+def _unpacked(path: Path, what: str, dimensions: tuple[int, ...], file: IO[bytes]) -> Mapped:
+    """The array in a temporary file, which goes when the mapping does: it never has a name that could stay behind."""
+    try:
+        with gzip.open(file) as packed, tempfile.TemporaryFile(prefix="pwcf-") as whole:
+            shutil.copyfileobj(packed, whole, COPIED_AT_ONCE)
+            whole.flush()
+            return _mapped(path, what, dimensions, whole)
+    except gzip.BadGzipFile:
+        raise
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be unpacked into {tempfile.gettempdir()}: {one_line(error.strerror or error)}; "
+            "set TMPDIR to a larger disk, or unpack the file"
+        ) from error
+
+
+def _mapped(path: Path, what: str, dimensions: tuple[int, ...], file: IO[bytes]) -> Mapped:
+    """The array behind the header; images without channels get one."""
+    length = file.seek(0, 2)
+    file.seek(0)
+    magic = file.read(4)
+    expected = " or ".join(f"0000{EIGHT_BIT:02x}{count:02x}" for count in dimensions)
+    if len(magic) < 4 or magic[:3] != bytes((0, 0, EIGHT_BIT)) or magic[3] not in dimensions:
+        raise DataError(
+            f"{path}: expected 8-bit {what} in IDX format, magic number {expected}, found {magic.hex() or 'nothing'}; "
+            "is this the right file?"
+        )
+    sizes = file.read(SIZE_BYTES * magic[3])
+    shape = tuple(int.from_bytes(sizes[i : i + SIZE_BYTES], "big") for i in range(0, len(sizes), SIZE_BYTES))
+    start = 4 + SIZE_BYTES * magic[3]
+    if len(shape) < magic[3] or length - start != math.prod(shape):
+        raise DataError(
+            f"{path}: expected {math.prod(shape)} bytes for {what} of shape {shape}, found {max(0, length - start)}; "
+            "the file is damaged, copy or download it again"
+        )
+    if math.prod(shape) == 0:
+        # An empty array cannot be mapped; there is nothing it could be good for either.
+        raise DataError(f"{path.name}: expected at least one sample, found shape {shape}")
+    shape = (shape[0], 1, *shape[1:]) if len(shape) == 3 else shape
+    return Mapped(np.memmap(file, np.uint8, "r", start, shape))

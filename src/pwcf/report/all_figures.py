@@ -1,0 +1,78 @@
+"""All figures and tables that runs have something for, into a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pwcf.records import write_text
+from pwcf.report.figures import NothingToShow, save
+from pwcf.report.kinds import FIGURES, TABLES, Choices
+from pwcf.runs import RecordedRun, RunError
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written, and what was not."""
+
+    files: list[Path]
+    left_out: dict[str, str]
+    """kinds for which there was nothing, with the reason"""
+
+
+def write_figures(
+    runs: Mapping[str, RecordedRun],
+    folder: str | os.PathLike[str],
+    choices: Choices | None = None,
+    *,
+    search_again: bool = False,
+) -> Written:
+    """Every kind of figure as PDF and PNG, every table as LaTeX and Markdown.
+
+    Args:
+        runs: as ``analysis.name_runs`` names them; figures that compare samples are drawn for each model on its own.
+        folder: made if it is not there; files of the same names are replaced.
+        choices: eps, sample and so on.
+        search_again: also what needs searches done once more, which takes as long as they took.
+    """
+    choices = choices or Choices()
+    place = Path(folder)
+    files: list[Path] = []
+    left_out: dict[str, str] = {}
+    for name, kind in FIGURES.items():
+        if kind.searches and not search_again:
+            left_out[f"figure {name}"] = "it searches again; ask for it by itself"
+            continue
+        parts = kind.parts(runs)
+        if not parts:
+            left_out[f"figure {name}"] = "no runs that belong together"
+        for part, members in parts.items():
+            try:
+                figure = kind.draw(members, choices)
+            except (NothingToShow, RunError) as reason:
+                left_out[f"figure {_file(name, part)}"] = str(reason)
+                continue
+            files += [save(figure, place / f"{_file(name, part)}.{ending}") for ending in ("pdf", "png")]
+    for name, table_kind in TABLES.items():
+        parts = table_kind.parts(runs)
+        if not parts:
+            left_out[f"table {name}"] = "no runs that belong together"
+        for part, members in parts.items():
+            try:
+                table = table_kind.make(members, choices)
+            except NothingToShow as reason:
+                left_out[f"table {_file(name, part)}"] = str(reason)
+                continue
+            stem = place / f"table-{_file(name, part)}"
+            for ending, text in (("tex", table.latex()), ("md", "\n".join(table.markdown()) + "\n")):
+                files.append(stem.with_name(f"{stem.name}.{ending}"))
+                write_text(files[-1], text)
+    return Written(files, left_out)
+
+
+def _file(name: str, part: str) -> str:
+    """A name that every system takes."""
+    return re.sub(r"[^\w.+-]+", "_", f"{name}-{part}" if part else name)

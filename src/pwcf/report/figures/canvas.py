@@ -1,0 +1,298 @@
+"""What all figures share: their size and type on a page, panels, notes, legends, names, and how they are saved."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import torch
+from torch import Tensor
+
+from pwcf.analysis import attacks_name, question_name
+from pwcf.evaluation import Run
+from pwcf.problems import MaxLoss, MinRadius
+from pwcf.report.looks import GREY, Look
+from pwcf.runs.atomic import write_whole
+
+if TYPE_CHECKING:
+    import numpy
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+P = ParamSpec("P")
+
+# Inches: a column and the full width of a two-column page. Drawn at the size they are printed, type stays legible.
+COLUMN, PAGE = 3.4, 6.9
+ROW = 1.75
+"""height of a panel"""
+ABREAST = 3
+"""panels beside each other at most"""
+SMALL = 7
+"""points; nothing is smaller"""
+BINS = 6, 24
+"""of histograms: at least and at most"""
+FORMATS = ("pdf", "png", "svg")
+# From here on a linear axis shows one bar and a tail.
+LONG_TAIL = 8
+
+STYLE: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "legend.fontsize": SMALL,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.2,
+    "legend.frameon": False,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "figure.dpi": 150,
+}
+
+NOTES = "notes"
+"""marks texts under a panel"""
+WHERE = ("backend", "interactive", "toolbar", "webagg", "savefig")
+"""beginnings of settings that do not say what is drawn"""
+
+
+class NothingToShow(ValueError):
+    """The runs have nothing of what a figure or table shows; the sentence says what is missing."""
+
+
+def drawn(function: Callable[P, Figure]) -> Callable[P, Figure]:
+    """In the style of all figures, whatever the caller's own; told in a sentence where matplotlib is missing."""
+
+    @wraps(function)
+    def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        try:
+            import matplotlib
+        except ImportError as error:
+            raise ImportError(
+                "figures: matplotlib is not installed; get it by pip install 'pwcf[plots]'", name="matplotlib"
+            ) from error
+        # Whatever a notebook has set, the same figure; how and where it is shown remains the notebook's affair.
+        usual: dict[Any, Any] = {
+            name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith(WHERE)
+        }
+        with matplotlib.rc_context({**usual, **STYLE}):
+            figure = function(*args, **kwargs)
+            _make_room(figure)
+            return figure
+
+    return styled
+
+
+def _make_room(figure: Figure) -> None:
+    """Panels keep their size, however many notes and names stand below them: the figure grows."""
+    lines: dict[int, int] = {}
+    for axis in figure.axes:
+        place = axis.get_subplotspec()
+        for text in axis.texts:
+            if text.get_gid() == NOTES and place is not None:
+                row = place.rowspan.start
+                lines[row] = max(lines.get(row, 0), 1 + text.get_text().count("\n"))
+    names = [len(legend.get_texts()) / legend._ncols for legend in figure.legends]  # type: ignore[attr-defined]
+    more = 0.125 * sum(lines.values()) + 0.16 * sum(math.ceil(rows) for rows in names)
+    figure.set_figheight(figure.get_figheight() + more)
+
+
+def sheet(rows: int, columns: int, width: float | None = None, height: float = ROW) -> tuple[Figure, list[list[Axes]]]:
+    """A figure with panels; one panel takes a column of the page, more take its width."""
+    from matplotlib.figure import Figure
+
+    wide = width if width is not None else COLUMN if columns == 1 else PAGE
+    figure = Figure(figsize=(wide, height * rows), layout="constrained")
+    # A little air between panels whose notes differ in length.
+    figure.get_layout_engine().set(w_pad=0.05, h_pad=0.05)  # type: ignore[union-attr, call-arg]
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.flat:
+        axis.grid(True)
+    return figure, [list(row) for row in axes]
+
+
+def panels(count: int, abreast: int = ABREAST, height: float = ROW) -> tuple[Figure, list[Axes]]:
+    """So many panels in rows, as even as possible; places that are left over are empty."""
+    rows = math.ceil(count / abreast)
+    columns = math.ceil(count / rows)
+    figure, axes = sheet(rows, columns, height=height)
+    listed = [axis for row in axes for axis in row]
+    for axis in listed[count:]:
+        axis.set_visible(False)
+    return figure, listed[:count]
+
+
+def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """One for all panels, under them; as many columns as the longest name allows."""
+    if len(labels) < 1:
+        return
+    # About 14 letters of 7 points an inch, and room for the line before them.
+    letters = 14 * figure.get_figwidth()
+    longest = max(len(re.sub(r"\$.*?\$", "lp", label)) for label in labels)
+    columns = max(1, min(len(labels), int(letters // (longest + 6))))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, handlelength=2.2, columnspacing=1.4)
+
+
+def line_handle(look: Look, marker: bool = False, line: bool = True) -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D(
+        [], [], color=look.colour, linestyle=look.style if line else "none", linewidth=look.width,
+        marker=look.marker if marker else None, markersize=4,
+    )  # fmt: skip
+
+
+def notes_below(axis: Axes, label: str, notes: Sequence[str]) -> None:
+    """The label of the x axis, and under it in small grey type what numbers a reader needs beside the picture."""
+    axis.set_xlabel(label)
+    if not notes:
+        return
+    figure = axis.get_figure(root=True)
+    assert figure is not None
+    columns = axis.get_subplotspec().get_gridspec().ncols  # type: ignore[union-attr]
+    letters = int(15.5 * (figure.get_figwidth() / columns - 0.35))
+    lines = [line for note in notes for line in textwrap.wrap(note, letters, subsequent_indent="  ")]
+    # Hung on the label, wherever the ticks end.
+    axis.annotate(
+        "\n".join(lines), (0.5, 0), xycoords=axis.xaxis.label, xytext=(0, -2), textcoords="offset points",
+        ha="center", va="top", fontsize=SMALL, color=GREY, annotation_clip=False, gid=NOTES,
+    )  # fmt: skip
+
+
+NORM = re.compile(r"(^|· )l(inf|\d+(?:\.\d+)?)(?= · | within |$)")
+
+
+def plain(text: str, longest: int = 44) -> str:
+    """A name for text in which dollars begin formulas: norms as mathematicians write them, the rest as it is.
+
+    The middle of a very long one is left out.
+    """
+    told = text.replace(" within ", " ≤ ") if NORM.search(text) else text
+    if len(told) > longest:
+        half = (longest - 1) // 2
+        told = f"{told[:half]}…{told[-half:]}"
+    return re.sub(r"(^|· )l(inf|\d+(?:\.\d+)?)(?= · | ≤ |$)", _norm, told.replace("$", r"\$"))
+
+
+def two_lines(name: str, longest: int) -> str:
+    """A long name in two lines, parted where its parts meet."""
+    parts = name.split(" · ")
+    if len(name) <= longest or len(parts) == 1:
+        return plain(name, longest)
+    # The first line as long as it may be.
+    first = max((i for i in range(1, len(parts)) if len(" · ".join(parts[:i])) <= longest), default=1)
+    return f"{plain(' · '.join(parts[:first]), longest + 3)}\n{plain(' · '.join(parts[first:]), longest + 3)}"
+
+
+def _norm(found: re.Match[str]) -> str:
+    return found[1] + (r"$\ell_\infty$" if found[2] == "inf" else rf"$\ell_{{{found[2]}}}$")
+
+
+def metric_label(name: str) -> str:
+    """l2 as mathematicians write it; other metrics by their names."""
+    return plain(name)
+
+
+def by_metric(runs: Mapping[str, Run]) -> dict[str, dict[str, Run]]:
+    """Runs of each metric, in the order in which metrics come first."""
+    found: dict[str, dict[str, Run]] = {}
+    for name, run in runs.items():
+        found.setdefault(run.problem.metric.name, {})[name] = run
+    return found
+
+
+def without_question(runs: Mapping[str, Run]) -> dict[str, str]:
+    """Names for panels that say the question themselves: without it, so that a model looks the same in all of them.
+
+    Only where ``name_runs`` has put the question into the name, and no two runs of one question get the same name.
+    """
+    losses = {run.problem.loss for run in runs.values() if isinstance(run.problem, MaxLoss)}
+    short = {name: _without(name, run, len(losses) > 1) for name, run in runs.items()}
+    keys = [(question_name(run), short[name]) for name, run in runs.items()]
+    return short if len(set(keys)) == len(keys) else {name: name for name in runs}
+
+
+def _without(name: str, run: Run, loss_too: bool) -> str:
+    """The loss stays if there are several: a panel does not say it."""
+    loss = run.problem.loss if loss_too and isinstance(run.problem, MaxLoss) else ""
+    parts = [loss if part == question_name(run) else part for part in name.split(" · ")]
+    return " · ".join(filter(None, parts)) or attacks_name(run)
+
+
+def min_radius_runs(runs: Mapping[str, Run], what: str) -> dict[str, Run]:
+    """Those of min-radius; without any there is nothing to show."""
+    if not runs:
+        raise NothingToShow(f"{what}: expected runs, found none")
+    chosen = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
+    if not chosen:
+        raise NothingToShow(f"{what}: expected a run of min-radius, found only max-loss, whose distances are no radii")
+    return chosen
+
+
+def numbers(values: Tensor) -> numpy.ndarray[Any, Any]:
+    """For matplotlib."""
+    return values.detach().cpu().double().numpy()
+
+
+def long_tailed(values: Tensor) -> bool:
+    """Positive and so uneven that only logarithms show them all."""
+    return len(values) > 1 and float(values.min()) > 0 and float(values.max()) > LONG_TAIL * float(values.median())
+
+
+def bins_for(samples: int) -> int:
+    """More samples allow finer bins: twice the root of their number."""
+    return int(min(max(BINS[0], 2 * math.sqrt(samples)), BINS[1]))
+
+
+def edges_of(values: Tensor, bins: int = BINS[1], logarithmic: bool = False) -> list[float]:
+    """Of bins that all histograms of one figure share."""
+    low, high = float(values.min()), float(values.max())
+    if logarithmic:
+        edges = torch.logspace(math.log10(low), math.log10(high), bins + 1, dtype=torch.float64)
+        edges[0], edges[-1] = low, high  # rounding must not lose the ends
+        return [float(edge) for edge in edges]
+    if high <= low:  # one value: one bar around it
+        room = abs(low) / 2 or 0.5
+        low, high = low - room, high + room
+    return [float(edge) for edge in torch.linspace(low, high, bins + 1, dtype=torch.float64)]
+
+
+def percent(share: float) -> str:
+    """Whole ones, and 0 or 100 only where that is exact. The space does not break."""
+    whole = round(100 * share)
+    if whole == 0 and share > 0:
+        return "<\u00a01\u00a0%"
+    if whole == 100 and share < 1:
+        return ">\u00a099\u00a0%"
+    return f"{whole}\u00a0%"
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """As PDF, PNG or SVG by its ending: whole or not at all, text as text, the same bytes every time."""
+    import matplotlib
+
+    path = Path(path)
+    kind = path.suffix.lstrip(".").lower()
+    if kind not in FORMATS:
+        raise ValueError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
+    dates = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+    # Type 42: journals refuse type 3 fonts.
+    settings: dict[Any, Any] = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "pwcf"}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(settings):
+        write_whole(
+            path,
+            lambda place: figure.savefig(place, format=kind, dpi=300, metadata=dates.get(kind, {})),
+        )
+    return path

@@ -1,0 +1,300 @@
+"""Every kind of figure and table by its name, with what it needs: what ``pwcf figure`` and ``pwcf table`` offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from pwcf import analysis
+from pwcf.analysis import Trace, metric_name, model_name
+from pwcf.problems import MaxLoss, MinRadius
+from pwcf.report import figures, run_tables
+from pwcf.report.figures import NothingToShow, Pair
+from pwcf.report.figures.canvas import without_question
+from pwcf.report.table import Table
+from pwcf.runs import RecordedRun
+from pwcf.runs.originals import original_images
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Runs = Mapping[str, RecordedRun]
+Retrace = Callable[[RecordedRun, Sequence[int]], dict[str, list[Trace]]]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a person may say beside the runs; each kind takes what it needs."""
+
+    eps: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """by metric; under "" for every metric"""
+    sample: int | None = None
+    """its place in the data"""
+    samples: int = 50
+    """how many are searched again for a histogram"""
+    by: str = "passes"
+    budget: int | None = None
+    data: str | None = None
+    """where the images are now, if not where they were"""
+    retrace: Retrace | None = None
+    """searches again; None: ``analysis.retrace``, silently"""
+
+    def eps_for(self, metric: str) -> list[float]:
+        return [*self.eps.get("", ()), *self.eps.get(metric, ())]
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    about: str
+    """a line"""
+    draw: Callable[[Runs, Choices], Figure]
+    parts: Callable[[Runs], dict[str, Runs]] = lambda runs: {"": runs}
+    """runs that belong into one figure, by what is added to its file's name: of many runs not all can be compared"""
+    searches: bool = False
+    """searches samples again, which takes as long as it took"""
+
+
+@dataclass(frozen=True)
+class TableKind:
+    about: str
+    """a line"""
+    make: Callable[[Runs, Choices], Table]
+    parts: Callable[[Runs], dict[str, Runs]] = lambda runs: {"": runs}
+
+
+def _radii(runs: Runs, choices: Choices) -> Figure:
+    """Without a word about eps: those that max-loss runs among these were asked about."""
+    metrics = {metric_name(run) for run in runs.values()}
+    eps = {metric: choices.eps_for(metric) for metric in metrics}
+    if not choices.eps:
+        asked = [run.problem for run in runs.values() if isinstance(run.problem, MaxLoss)]
+        for problem in asked:
+            value = float(torch.as_tensor(problem.eps, dtype=torch.float64).max())
+            if value not in eps[problem.metric.name]:
+                eps[problem.metric.name].append(value)
+    return figures.radius_distribution(runs, eps)
+
+
+def _comparison(runs: Runs, choices: Choices) -> Figure:
+    return figures.radius_comparisons(pairs_of(runs))
+
+
+def pairs_of(runs: Runs) -> dict[str, Pair]:
+    """Two runs; or of every model and metric the first min-radius run against each other one, by their title."""
+    chosen = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
+    if len(chosen) < 2:
+        raise NothingToShow("comparison: expected two min-radius runs, found fewer")
+    if len(chosen) == 2:
+        (first, a), (second, b) = chosen.items()
+        return {"": Pair(first, a, second, b)}
+    short = without_question(chosen)
+    several = len({run.header.model.fingerprint for run in chosen.values()}) > 1
+    pairs = {}
+    for members in _by(chosen, lambda run: (run.header.model.fingerprint, metric_name(run))).values():
+        (first, a), *others = members.items()
+        for second, b in others:
+            names = [short[name].removeprefix(f"{model_name(a)} · ") for name in (first, second)]
+            title = f"{model_name(a)} · {metric_name(a)}" if several else metric_name(a)
+            pairs[title if len(others) == 1 else f"{title} · {names[1]}"] = Pair(names[0], a, names[1], b)
+    if not pairs:
+        raise NothingToShow("comparison: expected two min-radius runs of one model in one metric, found none")
+    return pairs
+
+
+def _by_sample(runs: Runs, choices: Choices) -> Figure:
+    return figures.radii_by_sample(runs)
+
+
+def _termination(runs: Runs, choices: Choices) -> Figure:
+    if choices.by not in ("passes", "seconds"):
+        raise ValueError(f"by: expected passes or seconds, found {choices.by!r}")
+    return figures.termination(runs, "passes" if choices.by == "passes" else "seconds")
+
+
+def _best_found(runs: Runs, choices: Choices) -> Figure:
+    def first(run: RecordedRun) -> list[int]:
+        attacked = analysis.attacked_in(run).nonzero().squeeze(1).tolist()
+        return [int(place) for place in attacked[: choices.samples]]
+
+    return figures.best_found(_traces(runs, choices, first), choices.budget)
+
+
+def _trajectories(runs: Runs, choices: Choices) -> Figure:
+    def one(run: RecordedRun) -> list[int]:
+        if choices.sample is not None:
+            return [place_of(run, choices.sample)]
+        attacked = analysis.attacked_in(run).nonzero().squeeze(1).tolist()
+        if not attacked:
+            raise NothingToShow("trajectories: expected attacked samples, found none: all are wrong as they are")
+        return [int(attacked[0])]
+
+    return figures.trajectories(_traces(runs, choices, one))
+
+
+def _traces(runs: Runs, choices: Choices, which: Callable[[RecordedRun], list[int]]) -> dict[str, list[Trace]]:
+    """By run, and by attack where a run has several."""
+    search = choices.retrace or analysis.retrace
+    found: dict[str, list[Trace]] = {}
+    for name, run in runs.items():
+        traces = search(run, which(run))
+        for attack, each in traces.items():
+            found[attack if len(runs) == 1 else name if len(traces) == 1 else f"{name} · {attack}"] = each
+    return found
+
+
+def place_of(run: RecordedRun, sample: int) -> int:
+    """In the run, of a sample by its place in the data."""
+    places = (run.index == sample).nonzero().flatten().tolist()
+    if not places:
+        raise ValueError(f"sample: expected one that the run has, up to {int(run.index.max())}; found {sample}")
+    return int(places[0])
+
+
+def _perturbations(runs: Runs, choices: Choices) -> Figure:
+    name, first = _first(runs)
+    if choices.sample is not None:
+        # One image is enough, and its data may be large.
+        one = first.select(torch.tensor([place_of(first, choices.sample)]))
+        return figures.perturbations({**runs, name: one}, original_images(one, choices.data), 0)
+    return figures.perturbations(runs, original_images(first, choices.data))
+
+
+def _magnitudes(runs: Runs, choices: Choices) -> Figure:
+    return figures.magnitudes(runs, _images(runs, choices))
+
+
+def _images(runs: Runs, choices: Choices) -> Tensor:
+    return original_images(_first(runs)[1], choices.data)
+
+
+def _first(runs: Runs) -> tuple[str, RecordedRun]:
+    if not runs:
+        raise NothingToShow("runs: expected at least one, found none")
+    return next(iter(runs.items()))
+
+
+def _agreement(runs: Runs, choices: Choices) -> Figure:
+    return figures.agreement(_who_breaks_what(runs, choices))
+
+
+def _who_breaks_what(runs: Runs, choices: Choices) -> analysis.Agreement:
+    """Of several runs, or of the attacks of one."""
+    name, first = _first(runs)
+    metrics = {metric_name(run) for run in runs.values()}
+    eps = [value for metric in sorted(metrics) for value in choices.eps_for(metric)]
+    if any(isinstance(run.problem, MinRadius) for run in runs.values()):
+        if len(set(eps)) != 1:
+            raise NothingToShow("agreement: expected one eps for runs of min-radius (--eps)")
+        if len(metrics) > 1:
+            raise NothingToShow("agreement: expected one metric for one eps, found several")
+    if len(runs) > 1:
+        return analysis.agreement_of(runs, eps[0] if eps else None)
+    if isinstance(first.problem, MaxLoss) or len(first.contributions) < 2:
+        raise NothingToShow(
+            f"agreement: expected several runs, or one of min-radius with several attacks; found {name}"
+        )
+    return analysis.agreement_within(first, eps[0])
+
+
+def _cross_metric(runs: Runs, choices: Choices) -> Figure:
+    return figures.cross_metric(analysis.cross_metric(runs))
+
+
+def _by(runs: Runs, key: Callable[[RecordedRun], object]) -> dict[object, dict[str, RecordedRun]]:
+    groups: dict[object, dict[str, RecordedRun]] = {}
+    for name, run in runs.items():
+        groups.setdefault(key(run), {})[name] = run
+    return groups
+
+
+def by_model(runs: Runs) -> dict[str, Runs]:
+    """Runs about one model belong together; file names say which where there are several."""
+    groups = [_renamed(group, runs) for group in _by(runs, lambda run: run.header.model.fingerprint).values()]
+    return _named(groups, [model_name(next(iter(group.values()))) for group in groups])
+
+
+def by_question(runs: Runs) -> dict[str, Runs]:
+    """Max-loss runs about one model, metric and eps: who breaks what is told of these."""
+
+    def key(run: RecordedRun) -> object:
+        return run.header.model.fingerprint, metric_name(run), run.header.settings.eps
+
+    asked = {name: run for name, run in runs.items() if isinstance(run.problem, MaxLoss)}
+    groups = [_renamed(group, runs) for group in _by(asked, key).values() if len(group) > 1]
+    firsts = [next(iter(group.values())) for group in groups]
+    return _named(groups, [f"{model_name(run)}-{metric_name(run)}-{run.header.settings.eps:.4g}" for run in firsts])
+
+
+def _renamed(group: Runs, runs: Runs) -> Runs:
+    """By what differs within the group, unless somebody has chosen the names."""
+    ours = list(runs) == list(analysis.name_runs(runs.values()))
+    return analysis.name_runs(group.values()) if ours else group
+
+
+def _named(groups: Sequence[Runs], names: Sequence[str]) -> dict[str, Runs]:
+    """Without names where there is one; numbered where names are alike."""
+    if len(groups) == 1:
+        return {"": groups[0]}
+    found: dict[str, Runs] = {}
+    for name, group in zip(names, groups, strict=True):
+        again, count = name, 1
+        while again in found:
+            count += 1
+            again = f"{name}-{count}"
+        found[again] = group
+    return found
+
+
+FIGURES = {
+    "accuracy": FigureKind(
+        "robust accuracy over eps by metric, crossings of models, max-loss runs as points",
+        lambda runs, choices: figures.accuracy_curves(runs),
+    ),
+    "radii": FigureKind("distribution of radii by metric, and the share that each --eps breaks", _radii),
+    "comparison": FigureKind("two runs sample by sample: radii of the first, difference of the second", _comparison),
+    "by-sample": FigureKind("radii of several runs over the samples they share", _by_sample, by_model),
+    "termination": FigureKind("when searches end and how, --by passes or seconds", _termination),
+    "best-found": FigureKind(
+        "at which pass attacks find their best point (searches again)", _best_found, searches=True
+    ),
+    "trajectories": FigureKind("how one --sample was searched (searches again)", _trajectories, searches=True),
+    "perturbations": FigureKind(
+        "one --sample: adversarial input, perturbation, its magnitudes", _perturbations, by_model
+    ),
+    "magnitudes": FigureKind("how large the entries of perturbations are", _magnitudes, by_model),
+    "sparsity": FigureKind(
+        "histograms of ||d||_1 / ||d||_2, metrics by losses and attacks",
+        lambda runs, choices: figures.sparsity(runs),
+        by_model,
+    ),
+    "agreement": FigureKind("who breaks what: pairs, alone, together (min-radius: at --eps)", _agreement, by_question),
+    "cross-metric": FigureKind("median radii, models by metrics", _cross_metric),
+    "loss-clipping": FigureKind(
+        "cross-entropy and margin with their clipped forms (needs no run)",
+        lambda runs, choices: figures.loss_clipping(),
+    ),
+}
+
+TABLES = {
+    "overview": TableKind(
+        "a row for every run: accuracy or radius, found, converged, unsettled, cost",
+        lambda runs, choices: run_tables.overview_table(runs),
+    ),
+    "radii": TableKind(
+        "statistical comparison of the radii of every two runs", lambda runs, choices: run_tables.radius_table(runs)
+    ),
+    "cross-metric": TableKind(
+        "median radii, models by metrics",
+        lambda runs, choices: run_tables.cross_metric_table(analysis.cross_metric(runs)),
+    ),
+    "sparsity": TableKind("quartiles of ||d||_1 / ||d||_2", lambda runs, choices: run_tables.sparsity_rows(runs)),
+    "agreement": TableKind(
+        "who breaks what (min-radius: at --eps)",
+        lambda runs, choices: run_tables.agreement_table(_who_breaks_what(runs, choices)),
+        by_question,
+    ),
+}

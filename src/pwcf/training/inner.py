@@ -1,0 +1,95 @@
+"""The inner problem of adversarial training: the largest cross-entropy within eps, for the weights of the moment.
+
+An attack stops at the first misclassified point and leaves alone what is misclassified already. Here the loss is
+climbed to the end for every sample, in few steps: Danskin's theorem gives a subgradient of the outer problem only at a
+maximum (paper, appendix "Danskin's theorem and min-max optimization").
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pwcf.losses import cross_entropy
+from pwcf.metrics import Metric, measured, within
+from pwcf.models import Classifier
+from pwcf.training.region import region_of
+
+# The first step is this many eps long, the last ones shorter in proportion to what is left. On networks after one epoch
+# 7 such steps reach a higher loss in l2 and linf than 100 of the usual constant length, 2.5 eps over their number.
+FIRST_STEP = 2.0
+
+
+class Worst(NamedTuple):
+    """The worst points that were found, and what is known of them."""
+
+    points: Tensor
+    """(b, ...) within eps and the bounds"""
+    loss: Tensor
+    """(b,) cross-entropy at the points: never below that of the images"""
+    clean_loss: Tensor
+    """(b,) at the images"""
+    clean_right: Tensor
+    """(b,) bool: the images themselves are classified correctly"""
+
+
+def worst_points(
+    classifier: Classifier,
+    images: Tensor,
+    labels: Tensor,
+    metric: Metric,
+    eps: Tensor,
+    *,
+    steps: int = 7,
+    generator: torch.Generator | None = None,
+) -> Worst:
+    """max over x' of the cross-entropy, d(x, x') <= eps (b,), x' in bounds: ``steps`` passes each way, and two forward.
+
+    The model is in eval mode meanwhile, and neither its parameters nor their gradients are touched.
+    """
+    with classifier.in_use():
+        with torch.no_grad():
+            logits = classifier(images)
+            clean = cross_entropy(logits, labels)
+        best, points = clean, images
+        metric = metric.of(classifier)
+        region = region_of(metric, images, eps, classifier.bounds)
+        # Drawn where the generator is: the same on every device.
+        noise = torch.randn(images.shape, generator=generator, dtype=images.dtype).to(images.device)
+        x = region.start(noise)
+        for number in range(steps):
+            value, gradient = _value_and_gradient(classifier, x, labels)
+            best, points = _better(best, points, value, x)
+            left = 1 - number / steps
+            x = region.step(x, gradient, FIRST_STEP * left, number / max(steps - 1, 1))
+        with torch.no_grad():
+            best, points = _better(best, points, cross_entropy(classifier(x), labels), x)
+        points = _surely_within(metric, images, points, eps, classifier.bounds)
+    return Worst(points, best, clean, logits.argmax(1) == labels)
+
+
+def _value_and_gradient(classifier: Classifier, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_(True)
+        value = cross_entropy(classifier(leaf), labels)
+        (gradient,) = torch.autograd.grad(value.sum(), leaf)
+    return value.detach(), torch.nan_to_num(gradient)
+
+
+def _better(best: Tensor, points: Tensor, value: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    higher = value > best  # false of NaN
+    column = higher.view(-1, *(1 for _ in x.shape[1:]))
+    return torch.where(higher, value, best), torch.where(column, x, points)
+
+
+def _surely_within(metric: Metric, images: Tensor, points: Tensor, eps: Tensor, bounds: tuple[float, float]) -> Tensor:
+    """Judged as answers are, in float64: what rounding has put beyond eps is drawn in."""
+    out = (measured(metric, images, points) > eps).nonzero().squeeze(1)
+    if out.numel() == 0:
+        return points
+    some, limit = images[out], eps[out]
+    box = (torch.full_like(some, bounds[0]), torch.full_like(some, bounds[1]))
+    return points.index_copy(0, out, within(partial(measured, metric, some), some, points[out], limit, box))

@@ -1,0 +1,208 @@
+"""Training: min over the weights of the mean, over samples, of the largest cross-entropy within eps."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pwcf.losses import cross_entropy
+from pwcf.models import Classifier, check_inputs
+from pwcf.problems import MaxLoss
+from pwcf.solvers import progress_bar
+from pwcf.training.inner import worst_points
+from pwcf.training.log import Epoch, TrainingLog
+from pwcf.training.schedule import rate
+
+STANDARD = "standard training"
+
+
+@torch.inference_mode(False)  # weights need gradients wherever this is called from
+def train(
+    model: nn.Module | Classifier,
+    images: Tensor,
+    labels: Tensor,
+    problem: MaxLoss | None = None,
+    *,
+    epochs: int = 15,
+    batch: int = 128,
+    lr: float = 2e-3,
+    inner_steps: int = 7,
+    seed: int = 0,
+    progress: bool = False,
+    on_batch: Callable[[Epoch, float], Any] | None = None,
+    on_epoch: Callable[[Epoch], Any] | None = None,
+) -> TrainingLog:
+    """Train a model in place, from the weights it has.
+
+    Adam, its rate rising and then falling to 0. The loss is cross-entropy, outside and inside, whichever loss the
+    problem names. With the same seed, weights and images the result is the same to the last bit on one thread of one
+    machine.
+
+    Args:
+        model: a module, or a ``Classifier`` around one, which brings bounds and normalisation.
+        images: (n, ...) within the bounds; they may stay on the CPU while the model is elsewhere.
+        labels: (n,) integers.
+        problem: ``MaxLoss(metric, eps)``: what the model is to be robust to; None: standard training.
+        epochs: times that all images are seen.
+        batch: images per step.
+        lr: the largest learning rate.
+        inner_steps: gradient steps of the inner problem, each a pass forward and backward.
+        seed: of the order of the images, the starts of the inner problem and the model's own randomness.
+        progress: show a bar (needs tqdm).
+        on_batch: called after every batch with the figures of the epoch so far and the share of it that is done.
+        on_epoch: called after every epoch with its figures, the model as it is then.
+    """
+    classifier = model if isinstance(model, Classifier) else Classifier(model)
+    module, parameters = _trainable(classifier)
+    for name, count in (("epochs", epochs), ("batch", batch), ("inner_steps", inner_steps)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(f"{name}: expected an integer >= 1, found {count!r}")
+    if isinstance(lr, bool) or not isinstance(lr, (int, float)) or not 0 < lr < math.inf:
+        raise ValueError(f"lr: expected a number > 0, found {lr!r}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
+        raise ValueError(f"seed: expected an integer of 64 bits, found {seed!r}")
+    device = parameters[0].device
+    _check_samples(classifier, images, labels, device)
+    eps = None if problem is None else _checked(problem).radii(len(images))
+    log = TrainingLog(
+        STANDARD if problem is None else f"adversarial training, {problem.metric.name} within {_words(problem)}",
+        {"epochs": epochs, "batch": batch, "lr": lr, "inner_steps": inner_steps, "seed": seed},
+    )
+    generator = torch.Generator().manual_seed(seed)
+    optimiser = torch.optim.Adam(parameters, lr)
+    batches = math.ceil(len(images) / batch)
+    with _training(module, device, seed), progress_bar(progress, log.problem, epochs * len(images), "image") as advance:
+        for number in range(1, epochs + 1):
+            tally = _Tally(number, problem is not None)
+            order = torch.randperm(len(images), generator=generator)
+            for i, rows in enumerate(torch.split(order, batch)):
+                for group in optimiser.param_groups:
+                    group["lr"] = lr * rate((number - 1 + i / batches) / epochs)
+                x, y = images[rows].to(device), labels[rows].to(device, torch.int64)
+                if problem is None or eps is None:
+                    logits = _descend(classifier, optimiser, x, y, tally)
+                    tally.add_clean(logits.argmax(1) == y)
+                else:
+                    worst = worst_points(
+                        classifier, x, y, problem.metric, eps[rows].to(device), steps=inner_steps, generator=generator
+                    )
+                    logits = _descend(classifier, optimiser, worst.points, y, tally)
+                    tally.add_clean(worst.clean_right)
+                    tally.add_worst(logits.argmax(1) == y, worst.loss - worst.clean_loss)
+                if on_batch is not None:
+                    on_batch(tally.epoch(), (i + 1) / batches)
+                if advance is not None:
+                    advance(len(rows), loss=f"{tally.epoch().loss:.3f}")
+            optimiser.zero_grad(set_to_none=True)
+            log.epochs.append(tally.epoch())
+            if on_epoch is not None:
+                on_epoch(log.epochs[-1])
+    return log
+
+
+def _descend(
+    classifier: Classifier, optimiser: torch.optim.Optimizer, x: Tensor, labels: Tensor, tally: _Tally
+) -> Tensor:
+    """One step of the weights; the logits before it."""
+    optimiser.zero_grad(set_to_none=True)
+    with torch.enable_grad():
+        logits = classifier(x)
+        loss = cross_entropy(logits, labels).mean()
+        loss.backward()  # type: ignore[no-untyped-call]
+    value = float(loss.detach())
+    if not math.isfinite(value):
+        raise FloatingPointError(
+            f"training: the loss became {value} in epoch {tally.number}; give a smaller lr, or check the images' scale"
+        )
+    optimiser.step()
+    tally.add_loss(value, len(labels))
+    return logits.detach()
+
+
+class _Tally:
+    """Sums of an epoch."""
+
+    def __init__(self, number: int, adversarial: bool) -> None:
+        self.number, self.adversarial, self.began = number, adversarial, time.perf_counter()
+        self.samples = self.clean = self.robust = 0
+        self.loss = self.gain = 0.0
+
+    def add_loss(self, mean: float, samples: int) -> None:
+        self.samples += samples
+        self.loss += mean * samples
+
+    def add_clean(self, right: Tensor) -> None:
+        self.clean += int(right.sum())
+
+    def add_worst(self, right: Tensor, gain: Tensor) -> None:
+        self.robust += int(right.sum())
+        self.gain += float(gain.sum())
+
+    def epoch(self) -> Epoch:
+        n = max(self.samples, 1)
+        return Epoch(
+            self.number,
+            self.loss / n,
+            self.clean / n,
+            self.robust / n if self.adversarial else None,
+            self.gain / n if self.adversarial else None,
+            time.perf_counter() - self.began,
+        )
+
+
+@contextmanager
+def _training(module: nn.Module, device: torch.device, seed: int) -> Iterator[None]:
+    """In train mode with randomness of its own (dropout); afterwards modes and the caller's randomness are as was."""
+    modes = [(each, each.training) for each in module.modules()]
+    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device], device_type=_kind(device)):
+        torch.manual_seed(seed)
+        module.train()
+        try:
+            yield
+        finally:
+            for each, mode in modes:
+                each.training = mode
+            for parameter in module.parameters():
+                parameter.grad = None
+
+
+def _kind(device: torch.device) -> str:
+    return "cuda" if device.type == "cpu" else device.type  # fork_rng knows no "cpu"; it always keeps the CPU's state
+
+
+def _trainable(classifier: Classifier) -> tuple[nn.Module, list[nn.Parameter]]:
+    module = classifier.model
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"model: expected a torch.nn.Module, or a Classifier around one, found {type(module).__name__}")
+    parameters = [each for each in module.parameters() if each.requires_grad]
+    if not parameters:
+        raise ValueError("model: expected parameters that require gradients, found none; nothing could be trained")
+    return module, parameters
+
+
+def _check_samples(classifier: Classifier, images: Tensor, labels: Tensor, device: torch.device) -> None:
+    """As evaluate does. The model is asked about one image: all are looked at where they are."""
+    if isinstance(images, Tensor) and len(images) == 0:
+        raise ValueError("images: expected at least one, found none")
+    with classifier.in_use():  # the one below is no module, and cannot put the model in eval mode
+        check_inputs(Classifier(lambda x: classifier(x.to(device)), classifier.bounds), images, labels)
+
+
+def _checked(problem: MaxLoss) -> MaxLoss:
+    if not isinstance(problem, MaxLoss):
+        raise TypeError(f"problem: expected MaxLoss(metric, eps) or None, found {type(problem).__name__}")
+    if problem.targeted:
+        raise ValueError("problem: expected one that is not targeted; training is against every other class")
+    if not problem.metric.differentiable:
+        raise ValueError(f"metric {problem.metric.name}: expected a distance with a slope; it counts entries, take l1")
+    return problem
+
+
+def _words(problem: MaxLoss) -> str:
+    return f"{problem.eps:g}" if isinstance(problem.eps, float) else "an eps per sample"

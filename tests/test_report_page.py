@@ -1,0 +1,794 @@
+"""``pwcf report``: what is in the page, that it is safe and self-contained, and how it behaves in a real browser."""
+
+import base64
+import io
+import json
+import re
+import shlex
+import zlib
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from browser import Visit, started
+from pwcf import analysis
+from pwcf.cli import main
+from pwcf.report import write_page
+from pwcf.report.page.labels import eps_text, labels_of
+from pwcf.report.page.payload import payload_of, tones
+from pwcf.report.page.pictures import are_images, note_on, perturbation_of, picture_of
+from pwcf.report.page.provenance import command_of
+from pwcf.report.page.render import embedded
+from pwcf.report.page.turns import turns
+from pwcf.runs import RunError, RunFolder, load_run
+from runfolders import Place
+
+# Names as an enemy would choose them; as folders they are classes, as files models.
+HOSTILE = "<script>alert(1)<&>'\"‮"
+NET = """
+import torch
+from torch import nn
+
+
+def {name}():
+    torch.manual_seed(0)
+    made = nn.Sequential(nn.Flatten(), nn.Linear({size}, 16), nn.ReLU(), nn.Linear(16, 3))
+    with torch.no_grad():
+        made[3].weight *= 4
+        made[1].weight += {change} * torch.randn_like(made[1].weight)
+    return made
+"""
+
+
+def write_data(path: Path, shape: tuple[int, ...], samples: int, names: tuple[str, ...] = ("net",)) -> Place:
+    """data.npz and net.py with a function for each name. Labels are the first one's but for every fifth."""
+    size = int(np.prod(shape))
+    text = "".join(NET.format(name=name, change=0.05 * i, size=size) for i, name in enumerate(names))
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "net.py").write_text(text)
+    scope: dict = {}
+    exec(text, scope)
+    images = torch.rand(samples, *shape, generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        labels = scope[names[0]]()(images).argmax(1)
+    labels[::5] = (labels[::5] + 1) % 3
+    np.savez(path / "data.npz", images=images.numpy(), labels=labels.numpy())
+    return Place(path)
+
+
+@pytest.fixture(scope="module")
+def grey(tmp_path_factory) -> Place:
+    """Two models, two metrics, both questions."""
+    place = write_data(tmp_path_factory.mktemp("grey"), (1, 6, 6), 60, ("first", "second"))
+    for name in ("first", "second"):
+        model = f"{place.path}/net.py:{name}"
+        for metric in ("l2", "linf"):
+            assert place.run(f"{name}-{metric}", model=model, metric=metric, budget=120, attacks="pwcf,fab") == 0
+        assert place.run(f"{name}-eps", model=model, question="max-loss", metric="linf", eps="8/255", budget=60) == 0
+    return place
+
+
+RUNS = ("first-l2", "second-l2", "first-linf", "second-linf", "first-eps", "second-eps")
+
+
+def folders(place: Place, *names: str) -> list[Path]:
+    return [place.path / name for name in names or RUNS]
+
+
+@pytest.fixture(scope="module")
+def colour(tmp_path_factory) -> Place:
+    """Images in class folders whose names are hostile, and a model whose file is."""
+    place = write_data(tmp_path_factory.mktemp("colour"), (3, 8, 8), 12)
+    data = np.load(place.path / "data.npz")
+    for i, (image, label) in enumerate(zip(data["images"], data["labels"], strict=True)):
+        folder = place.path / "images" / f"{HOSTILE}{label}"
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((image.transpose(1, 2, 0) * 255).round().astype(np.uint8)).save(folder / f"{i}.png")
+    name = "</script><img src=x onerror=alert(2)>.py".replace("/", "")
+    (place.path / "net.py").rename(place.path / name)
+    assert place.run("out", model=f"{place.path}/{name}:net", data=place.path / "images", metric="l2", budget=60) == 0
+    return place
+
+
+# Pictures
+
+
+def opened(picture: str) -> np.ndarray:
+    """A picture as another library reads it."""
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(picture))))
+
+
+def test_pictures_are_what_other_libraries_read() -> None:
+    torch.manual_seed(0)
+    for shape in ((1, 5, 7), (3, 5, 7), (3, 32, 32), (1, 28, 28)):
+        image = torch.rand(shape)
+        expected = (image * 255).round().byte().permute(1, 2, 0).numpy()
+        assert np.array_equal(opened(picture_of(image, (0, 1))), expected.squeeze())
+        smooth = torch.linspace(0, 1, shape[1]).expand(shape[0], shape[2], shape[1]).mT.contiguous()
+        assert np.array_equal(
+            opened(picture_of(2 * smooth - 1, (-1, 1))),
+            (smooth * 255).round().byte().permute(1, 2, 0).numpy().squeeze(),
+        )
+
+
+def test_a_perturbation_fills_the_scale_and_says_by_how_much() -> None:
+    image = torch.full((1, 4, 4), 0.5)
+    point = image.clone()
+    point[0, 0, 0], point[0, 1, 1] = 0.75, 0.25
+    found = perturbation_of(image, point, (0, 1))
+    assert found is not None
+    assert found.factor == pytest.approx(2.0)  # a change of .25 is shown as .5, from the middle to the end
+    picture = np.asarray(Image.open(io.BytesIO(base64.b64decode(found.picture))).convert("RGB")).astype(int)
+    red, _, blue = picture[0, 0]
+    assert red > blue + 100  # brighter is red
+    red, _, blue = picture[1, 1]
+    assert blue > red + 100
+    assert np.ptp(picture[3, 3]) == 0  # nothing: grey
+    assert perturbation_of(image, image, (0, 1)) is None
+    colour = torch.full((3, 4, 4), 0.5)
+    moved = colour.clone()
+    moved[0, 2, 2] += 0.001
+    shown = opened(perturbation_of(colour, moved, (0, 1)).picture)
+    assert shown[2, 2].tolist() == [255, 128, 128]
+    assert shown[0, 0].tolist() == [128, 128, 128]
+
+
+def test_pictures_of_unusual_inputs_say_so() -> None:
+    assert not are_images((36,))
+    assert "no images" in note_on((36,))
+    assert "mean" in note_on((5, 8, 8))
+    assert opened(picture_of(torch.rand(5, 8, 8), (0, 1))).shape == (8, 8)
+    assert "smaller" in note_on((3, 224, 224))
+    assert max(opened(picture_of(torch.rand(3, 224, 160), (0, 1))).shape) <= 96
+    assert note_on((3, 32, 32)) is None
+
+
+# What the page is told
+
+
+def test_the_payload_has_the_numbers_of_the_analysis(grey: Place) -> None:
+    content = payload_of(folders(grey)).content
+    assert [each["name"] for each in content["runs"]] == [
+        "first · l2", "second · l2", "first · linf", "second · linf", "first · linf ≤ 8/255", "second · linf ≤ 8/255",
+    ]  # fmt: skip
+    run = load_run(grey.path / "first-l2")
+    median = analysis.quantiles_of(run, (0.5,))[0.5]
+    card = next(each for each in content["cards"] if each["title"].endswith("point, l2"))
+    assert card["runs"][0]["value"] == pytest.approx(median)
+    assert f"{median:.4g}" in card["runs"][0]["sentence"]
+    assert "48 of 48 attacked" in card["runs"][0]["evidence"][0]
+    accuracy = analysis.accuracy_of(load_run(grey.path / "first-eps"))
+    card = next(each for each in content["cards"] if each["title"].endswith("linf 8/255"))
+    assert card["runs"][0]["value"] == pytest.approx(accuracy.robust)
+    assert card["runs"][0]["low"] == pytest.approx(accuracy.low)
+    curve = analysis.curve_of(run)
+    panel = next(each for each in content["curves"] if each["metric"] == "l2")
+    assert panel["curves"][0]["eps"] == pytest.approx(curve.eps.tolist())
+    assert {point["run"] for each in content["curves"] for point in each["points"]} == {4, 5}
+    rows = content["runs"][0]["rows"]
+    assert rows["radius"] == pytest.approx(run.radius.tolist(), rel=1e-4)
+    radii = next(each for each in content["radii"] if each["name"] == "l2")
+    assert sum(radii["rows"][0]["bins"]) == 48
+    # The smallest radius is that of the first of the easiest, which is in the gallery.
+    easiest = radii["rows"][0]["easiest"][0]
+    assert easiest["radius"] == pytest.approx(min(r for r in run.radius.tolist() if r > 0))
+    assert content["samples"][easiest["sample"]]["index"] == easiest["index"]
+    assert content["cross"][0]["metrics"] == ["l2", "linf"]
+    assert {each["within"] for each in content["agreements"]} == {True}
+
+
+def test_images_are_stored_once_for_all_runs_and_checked(grey: Place, tmp_path: Path) -> None:
+    payload = payload_of(folders(grey))
+    assert payload.remarks == []
+    assert len(payload.content["samples"]) == 60
+    assert all(each["picture"] for each in payload.content["samples"])
+    data = np.load(grey.path / "data.npz")
+    sample = payload.content["samples"][7]
+    expected = (data["images"][sample["index"]][0] * 255).round().astype(np.uint8)
+    assert np.array_equal(opened(sample["picture"]), expected)
+    run = load_run(grey.path / "first-l2")
+    rows = payload.content["runs"][0]["rows"]
+    place = rows["sample"].index(7)
+    point = (run.x_adv[place, 0] * 255).round().clamp(0, 255).byte().numpy()
+    assert np.array_equal(opened(rows["adversarial_picture"][place]), point)
+    # Other images under the same name are not shown as the originals.
+    np.savez(tmp_path / "other.npz", images=1 - data["images"], labels=data["labels"])
+    header = json.loads((grey.path / "first-l2" / "header.json").read_text())
+    header["settings"]["data"] = str(tmp_path / "other.npz")
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for path in (grey.path / "first-l2").iterdir():
+        (moved / path.name).write_bytes(path.read_bytes())
+    (moved / "header.json").write_text(json.dumps(header))
+    payload = payload_of([moved])
+    assert "not those of the run" in payload.remarks[0]
+    assert all(each["picture"] is None for each in payload.content["samples"])
+    assert all(picture is None for picture in payload.content["runs"][0]["rows"]["perturbation_picture"])
+    assert any(payload.content["runs"][0]["rows"]["adversarial_picture"])
+    # Nor is anything made up where there are none.
+    header["settings"]["data"] = str(tmp_path / "gone.npz")
+    (moved / "header.json").write_text(json.dumps(header))
+    remarks = payload_of([moved]).remarks
+    assert len(remarks) == 1
+    assert "gone.npz" in remarks[0]
+    assert "--data" in remarks[0]
+    # And with their place given all is there again.
+    payload = payload_of([moved], data=str(grey.path / "data.npz"))
+    assert payload.remarks == []
+    assert all(each["picture"] for each in payload.content["samples"])
+
+
+def test_a_limited_gallery_keeps_both_ends_and_says_so(grey: Place) -> None:
+    content = payload_of(folders(grey, "first-l2", "first-linf"), gallery=3).content
+    assert 3 < content["shown"] < 30
+    assert content["total"] == 60
+    for which, name in enumerate(("first-l2", "first-linf")):
+        radii = [radius for radius in load_run(grey.path / name).radius.tolist() if 0 < radius < np.inf]
+        shown = [radius for radius in content["runs"][which]["rows"]["radius"] if radius]
+        assert min(radii) == pytest.approx(min(shown), rel=1e-4)
+        assert max(radii) == pytest.approx(max(shown), rel=1e-4)
+    assert payload_of(folders(grey, "first-l2"), gallery=0).content["shown"] == 0
+
+
+def curve(*falls: float) -> analysis.Curve:
+    """From 1, at eps 0, 1, 2, ..."""
+    return analysis.Curve(torch.arange(len(falls), dtype=torch.float64), torch.tensor(falls, dtype=torch.float64))
+
+
+def test_turns_are_crossings_with_a_clear_lead_on_both_sides() -> None:
+    falling = curve(0.9, 0.8, 0.3, 0.1)
+    assert [(each.eps, each.before, each.after) for each in turns({"a": falling, "b": curve(0.7, 0.7, 0.6, 0.5)})] == [
+        (2.0, "a", "b")
+    ]
+    # Ahead by one in a hundred, for a while: chance.
+    assert turns({"a": falling, "b": curve(0.7, 0.81, 0.2, 0.05)}) == []
+    # And where such a stretch lies between two clear ones the turn is at its end.
+    wavering = turns({"a": curve(0.9, 0.70, 0.61, 0.3), "b": curve(0.7, 0.71, 0.60, 0.5)})
+    assert [(each.eps, each.before, each.after) for each in wavering] == [(3.0, "a", "b")]
+    assert turns({"a": falling}) == []
+
+
+def test_labels_are_no_longer_than_needed(grey: Place) -> None:
+    def names(*which: str) -> list[str]:
+        return [label.name for label in labels_of([load_run(grey.path / each, tensors=False) for each in which], which)]
+
+    assert names("first-l2") == ["first · l2"]
+    assert names("first-l2", "first-linf") == ["l2", "linf"]
+    assert names("first-l2", "second-l2") == ["first", "second"]
+    assert names("first-l2", "first-l2") == ["first · first-l2 · 1", "first · first-l2 · 2"]
+    assert eps_text(8 / 255) == "8/255"
+    assert eps_text(0.3) == "0.3"
+
+
+def test_a_command_to_do_it_again(grey: Place) -> None:
+    command = command_of(load_run(grey.path / "first-eps", tensors=False).header)
+    assert command.startswith("pwcf run ")
+    assert "--eps 8/255" in command or "--eps 0.03" in command
+    assert "--metric linf" in command
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory) -> Place:
+    place = write_data(tmp_path_factory.mktemp("vectors"), (12,), 10)
+    assert place.run("out", metric="l2", budget=60) == 0
+    return place
+
+
+def test_vectors_have_no_pictures_and_all_the_rest(vectors: Place) -> None:
+    place = vectors
+    content = payload_of([place.path / "out"]).content
+    assert len(content["samples"]) == 10
+    assert not any(each["picture"] for each in content["samples"])
+    assert "no images" in content["runs"][0]["note"]
+    assert content["remarks"] == []
+
+
+def test_a_run_that_is_not_complete_says_so(grey: Place, tmp_path: Path) -> None:
+    folder = tmp_path / "half"
+    folder.mkdir()
+    for path in (grey.path / "first-l2").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    RunFolder(folder).drop(1, 32)
+    content = payload_of([folder]).content
+    assert content["runs"][0]["complete"] is False
+    assert any("32 of 60" in sentence for sentence in content["cards"][0]["runs"][0]["evidence"])
+
+
+# The file
+
+
+def test_nothing_from_a_run_can_leave_its_place(colour: Place, tmp_path: Path) -> None:
+    page = write_page([colour.path / "out"], tmp_path / "report.html", title=f"</title>{HOSTILE}")
+    text = page.path.read_text()
+    assert text.count("<script") == 3  # the theme, the payload, the page
+    assert text.count("</script") == 3
+    assert "<img src=x" not in text
+    assert text.count("</title>") == 1
+    assert embedded({"a": "</script><!--&\u2028"}) == '{"a":"\\u003c/script\\u003e\\u003c!--\\u0026\\u2028"}'
+    payload = re.search(r'<script type="application/json" id="payload">(.*?)</script>', text, re.DOTALL)
+    assert payload is not None
+    content = json.loads(payload[1])
+    assert all(each["class"].startswith(HOSTILE) for each in content["samples"])
+
+
+def test_the_file_may_load_nothing(grey: Place, tmp_path: Path) -> None:
+    text = write_page(folders(grey), tmp_path / "report.html").path.read_text()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    assert "default-src &#x27;none&#x27;" in policy[1]
+    assert "unsafe" not in policy[1]
+    for address in re.findall(r"(?:https?:)?//[\w.-]+\.\w+", text.partition('id="payload"')[0]):
+        assert address.endswith("www.w3.org"), address  # a name space, which nobody loads
+
+
+def test_the_command(grey: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [str(each) for each in folders(grey)]
+    out = tmp_path / "report.html"
+    assert main(["report", *runs, "-o", str(out)]) == 0
+    assert "60 samples in the gallery" in capsys.readouterr().out
+    assert out.stat().st_size > 50_000
+    assert main(["report", runs[0], "-o", str(out), "--gallery", "5", "--json", "--title", "Mine"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["report"] == str(out)
+    assert told["total"] == 60
+    assert "<title>Mine</title>" in out.read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]  # nothing half written beside it
+    write_page(runs[:1], out, title="a name that is no text: \udcff", gallery=0)
+    assert "no text: ?</h1>" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["{place}/nothing", "-o", "{out}/r.html"], "no run there"),
+        (["{place}/first-l2", "-o", "{out}/no/r.html"], "expected its folder to exist"),
+        (["{place}/first-l2", "-o", "{out}"], "found a folder"),
+        ([], "Missing argument"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(grey, tmp_path, capsys, words, sentence) -> None:
+    given = [word.format(place=grey.path, out=tmp_path) for word in words]
+    assert main(["report", *given]) == 2
+    told = capsys.readouterr().err.strip()
+    assert sentence in told
+    assert len(told.splitlines()) == 1
+
+
+def test_an_earlier_report_outlives_a_failure(grey: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "report.html"
+    out.write_text("earlier")
+
+    def full(self: Path, text: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(RunError, match="disk is full"):
+        write_page(folders(grey, "first-l2"), out)
+    assert out.read_text() == "earlier"
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    with started() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def report(grey: Place, tmp_path_factory) -> Path:
+    return write_page(folders(grey), tmp_path_factory.mktemp("report") / "report.html").path
+
+
+@pytest.fixture
+def visit(browser, report: Path) -> Iterator[Visit]:
+    made = Visit(browser, report)
+    yield made
+    made.close()
+    assert made.complaints == []
+
+
+SECTIONS = ["headline", "accuracy", "radii", "attacks", "patterns", "cost", "cross", "gallery", "provenance"]
+
+
+def first_paint(visit: Visit) -> float:
+    """In milliseconds, the least of three: what else the machine does is not the page's fault."""
+    found = []
+    for _ in range(3):
+        visit.page.wait_for_function("performance.getEntriesByType('paint').length > 0")
+        found.append(visit.run("performance.getEntriesByType('paint')[0].startTime"))
+        if found[-1] < 1000:
+            break
+        visit.page.reload()
+        visit.page.wait_for_selector("html[data-ready]")
+    return min(found)
+
+
+def shown(visit: Visit) -> list[str]:
+    return visit.run("[...document.querySelectorAll('main > section')].filter(s => !s.hidden).map(s => s.id)")
+
+
+def test_all_sections_are_there_in_order_with_what_a_reader_needs(visit: Visit) -> None:
+    assert shown(visit) == SECTIONS
+    assert visit.page.locator("#contents a").count() == len(SECTIONS)
+    assert visit.run("[...document.images].filter(i => !i.alt).length") == 0
+    assert visit.run("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+    # Every plot says what it shows, and has a table.
+    plots = visit.run("[...document.querySelectorAll('.plot')].map(p => p.getAttribute('aria-label'))")
+    assert len(plots) >= 8
+    assert all(len(text) > 40 for text in plots)
+    assert visit.run("[...document.querySelectorAll('figure')].every(f => f.querySelector('details table'))")
+    assert visit.run("[...document.querySelectorAll('.plot')].every(p => p.querySelector('svg path, svg rect'))")
+    assert visit.run("[...document.querySelectorAll('table')].every(t => t.caption && t.querySelector('th[scope]'))")
+    # Headings go down one step at a time.
+    levels = visit.run(
+        "[...document.querySelectorAll('h1,h2,h3,h4')].filter(h => h.offsetParent).map(h => +h.tagName[1])"
+    )
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert visit.run(
+        "[...document.querySelectorAll('button, select, input')]"
+        ".every(e => e.getAttribute('aria-label') || e.labels?.length || e.textContent.trim())"
+    )
+    assert first_paint(visit) < 2000
+
+
+def column(visit: Visit, head: str) -> list[str]:
+    table = visit.page.locator("#headline table")
+    heads = [text.strip() for text in table.locator("thead th").all_inner_texts()]
+    at = heads.index(head)
+    return [line.locator("th, td").nth(at).inner_text().strip() for line in table.locator("tbody tr").all()]
+
+
+def test_the_overview_sorts_both_ways_with_unknown_values_last(visit: Visit) -> None:
+    head = visit.page.locator("#headline th", has_text="median radius")
+    before = column(visit, "median radius")
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+    falling = column(visit, "median radius")
+    known = [float(text) for text in falling if text != "–"]
+    assert known == sorted(known, reverse=True)
+    assert falling[-2:] == ["–", "–"]
+    head.get_by_role("button").press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    rising = column(visit, "median radius")
+    assert [float(text) for text in rising if text != "–"] == sorted(known)
+    assert rising[-2:] == ["–", "–"]
+    assert sorted(before) == sorted(rising)
+
+
+def test_a_curve_is_read_by_pointer_and_by_keys(visit: Visit, grey: Place) -> None:
+    figure = visit.page.locator("#accuracy figure").first
+    plot = figure.locator(".plot")
+    plot.scroll_into_view_if_needed()
+    plot.hover(position={"x": 200, "y": 80})
+    values = figure.locator(".legend .value").all_inner_texts()
+    assert all(re.fullmatch(r"\d+\.\d %", text) for text in values)
+    eps = float(figure.locator(".reading").inner_text().rpartition("=")[2])
+    # The legend and eps are read off the plot to three digits.
+    expected = [load_run(grey.path / name, tensors=False).robust_accuracy_at(eps) for name in ("first-l2", "second-l2")]
+    assert [float(text.removesuffix(" %")) / 100 for text in values] == pytest.approx(expected, abs=0.04)
+    visit.page.mouse.move(0, 0)
+    plot.focus()
+    plot.press("Home")
+    assert figure.locator("output").inner_text().startswith("eps 0:")
+    plot.press("ArrowRight")
+    plot.press("Shift+ArrowRight")
+    assert not figure.locator("output").inner_text().startswith("eps 0:")
+    assert figure.locator(".hair").count() == 1
+    plot.press("Escape")
+    assert figure.locator(".hair").count() == 0
+    curves = figure.locator("path.curve")
+    assert curves.count() == 2
+    toggle = figure.locator(".legend button").first
+    toggle.click()
+    assert toggle.get_attribute("aria-pressed") == "false"
+    assert curves.count() == 1
+    toggle.click()
+    assert curves.count() == 2
+    figure.locator("summary", has_text="Show as table").click()
+    assert figure.locator("tbody tr").count() >= 4
+
+
+def cards(visit: Visit) -> list[str]:
+    return visit.page.locator(".sample .facts-line strong").all_inner_texts()
+
+
+def test_the_gallery_sorts_filters_and_searches(visit: Visit) -> None:
+    gallery = visit.page.locator("#gallery")
+    count = gallery.locator(".count")
+    assert count.inner_text() == "60 answers of 360 match, 48 shown."
+    radii = [float(text) for text in cards(visit) if text]
+    assert radii == sorted(radii)
+    gallery.locator("[name='order']").select_option("radius, largest first")
+    radii = [float(text) for text in cards(visit) if text]
+    assert len(radii) > 40
+    assert radii == sorted(radii, reverse=True)
+    gallery.get_by_role("button", name="Show more").click()
+    assert visit.page.locator(".sample").count() == 60
+    assert gallery.get_by_role("button", name="Show more").count() == 0
+    gallery.locator("[name='point']").select_option("wrong as it is")
+    assert count.inner_text() == "12 answers of 360 match, 12 shown."
+    gallery.get_by_role("button", name="Clear").click()
+    assert count.inner_text() == "360 answers of 360 match, 48 shown."
+    gallery.locator("[name='class']").select_option(index=1)
+    chosen = gallery.locator("[name='class']").input_value()
+    assert all(
+        text.startswith(chosen) for text in gallery.locator(".facts-line > span:first-child").all_inner_texts()[::2]
+    )
+    gallery.get_by_role("button", name="Clear").click()
+    gallery.locator("[name='search']").fill("nothing like it")
+    assert count.inner_text().startswith("Nothing matches")
+    gallery.locator("[name='search']").fill("second · l2")
+    assert count.inner_text().startswith("60 answers")
+    gallery.locator("[name='status']").select_option("already-misclassified")
+    assert all("already-misclassified" in text for text in gallery.locator(".badge").all_inner_texts())
+
+
+def test_the_detail_view_by_keys_alone(visit: Visit) -> None:
+    card = visit.page.locator(".sample button").first
+    card.focus()
+    card.press("Enter")
+    dialog = visit.page.locator("dialog[open]")
+    assert dialog.count() == 1
+    title = dialog.locator("h3").inner_text()
+    number = re.match(r"Sample (\d+):", title)
+    assert number is not None
+    assert visit.page.url.endswith(f"#sample-{number[1]}")
+    assert dialog.locator(".trio img").count() == 3
+    assert dialog.locator(".others tbody tr").count() == 6  # in all runs
+    assert "radius" in dialog.inner_text()
+    for _ in range(3):  # the keys still work after the view was made anew
+        visit.page.keyboard.press("ArrowRight")
+    assert "4 of 60" in dialog.inner_text()
+    visit.page.keyboard.press("ArrowLeft")
+    assert "3 of 60" in dialog.inner_text()
+    dialog.get_by_role("button", name="Next sample").click()
+    dialog.get_by_role("button", name="Next sample").press("Enter")
+    assert "5 of 60" in dialog.inner_text()
+    visit.page.keyboard.press("ArrowRight")
+    assert "6 of 60" in dialog.inner_text()
+    dialog.get_by_role("button", name="Show").nth(1).click()
+    assert "first · linf" in dialog.locator(".note").first.inner_text()
+    assert visit.page.url.endswith(":2")
+    visit.page.keyboard.press("Escape")
+    assert visit.page.locator("dialog[open]").count() == 0
+    assert "#" not in visit.page.url
+
+
+def test_a_sample_has_an_address(browser, report: Path, visit: Visit) -> None:
+    visit.run("location.hash = '#sample-7:1'")
+    visit.page.wait_for_selector("dialog[open]")
+    assert "Sample 7" in visit.page.locator("dialog h3").inner_text()
+    assert "second · l2" in visit.page.locator("dialog .note").first.inner_text()
+    again = Visit(browser, report, at="#sample-7")
+    assert "Sample 7" in again.page.locator("dialog[open] h3").inner_text()
+    assert again.complaints == []
+    again.close()
+    visit.run("document.querySelector('dialog').close()")
+    visit.run("location.hash = '#sample-%zz'")
+    visit.run("location.hash = '#sample-99999'")
+    assert visit.page.locator("dialog[open]").count() == 0
+
+
+def test_a_dot_of_a_plot_leads_to_its_sample(visit: Visit) -> None:
+    figure = visit.page.locator("#radii figure").first
+    plot = figure.locator(".plot")
+    plot.focus()
+    plot.press("ArrowRight")
+    told = figure.locator(".reading").inner_text()
+    sample = re.search(r"sample (\d+) ", told)
+    assert sample is not None
+    plot.press("Enter")
+    assert visit.page.locator("dialog h3").inner_text().startswith(f"Sample {sample[1]}:")
+    visit.page.keyboard.press("Escape")
+    figure.locator("summary", has_text="Smallest and largest").click()
+    figure.locator(".thumbs button").first.click()
+    assert visit.page.locator("dialog[open]").count() == 1
+
+
+CONTRAST = """() => {
+  const light = (text) => {
+    const [r, g, b] = text.match(/[\\d.]+/g).map(Number).map(v => v / 255)
+      .map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+    return .2126 * r + .7152 * g + .0722 * b;
+  };
+  const behind = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = getComputedStyle(e).backgroundColor;
+      if (!/rgba\\(.*, 0\\)$|transparent/.test(colour)) return colour;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const found = [];
+  for (const e of document.querySelectorAll('body *')) {
+    const own = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+    if (!own || !e.getClientRects().length || e.closest('.hidden-text, noscript, script, :disabled')) continue;
+    const style = getComputedStyle(e);
+    const colour = e.namespaceURI.endsWith('svg') ? style.fill : style.color;
+    const [a, b] = [light(colour), light(behind(e))].sort((x, y) => y - x);
+    const ratio = (a + .05) / (b + .05);
+    if (ratio < 4.5) found.push(`${e.tagName} ${colour} ${ratio.toFixed(2)} ${e.textContent.slice(0, 40)}`);
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_in_both_themes(browser, report: Path, scheme: str) -> None:
+    visit = Visit(browser, report, scheme=scheme)
+    assert visit.run("document.documentElement.dataset.theme") == scheme
+    visit.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert visit.run(CONTRAST) == []
+    other = {"light": "dark", "dark": "light"}[scheme]
+    background = visit.run("getComputedStyle(document.body).backgroundColor")
+    visit.page.get_by_role("button", name=f"Switch to {other} colours").click()
+    assert visit.run("document.documentElement.dataset.theme") == other
+    assert visit.run("getComputedStyle(document.body).backgroundColor") != background
+    assert visit.run(CONTRAST) == []
+    visit.page.reload()
+    visit.page.wait_for_selector("html[data-ready]")
+    assert visit.run("document.documentElement.dataset.theme") == other  # it remembers
+    # Marks of the plots against the page: 3 to 1.
+    assert visit.complaints == []
+    visit.close()
+
+
+def test_it_fits_a_phone(browser, report: Path) -> None:
+    visit = Visit(browser, report, width=360, has_touch=True)
+    visit.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert visit.run("document.documentElement.scrollWidth") == 360
+    assert visit.run("document.body.scrollWidth") <= 360
+    visit.page.locator(".sample button").first.click()
+    assert visit.run("document.querySelector('dialog').getBoundingClientRect().right") <= 360
+    assert visit.run("document.querySelector('dialog').scrollWidth <= document.querySelector('dialog').clientWidth")
+    assert visit.complaints == []
+    visit.close()
+
+
+def test_it_prints_every_section_in_black_on_white(browser, report: Path) -> None:
+    visit = Visit(browser, report, scheme="dark")
+    visit.page.emulate_media(media="print", color_scheme="dark")
+    assert shown(visit) == SECTIONS
+    assert visit.run("[...document.querySelectorAll('main > section')].every(s => s.offsetHeight > 40)")
+    assert visit.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not visit.page.locator(".filters").is_visible()
+    assert visit.run("[...document.querySelectorAll('.plot svg')].every(s => s.getBoundingClientRect().height > 20)")
+    assert visit.page.pdf(format="A4")[:5] == b"%PDF-"
+    visit.run("dispatchEvent(new Event('beforeprint'))")
+    assert visit.run("[...document.querySelectorAll('.entry details')].every(d => d.open)")  # the evidence is printed
+    visit.run("dispatchEvent(new Event('afterprint'))")
+    assert not visit.run("[...document.querySelectorAll('.entry details')].some(d => d.open)")
+    assert visit.complaints == []
+    visit.close()
+
+
+def test_motion_is_left_out_where_it_is_not_wanted(browser, report: Path) -> None:
+    visit = Visit(browser, report, reduced_motion="reduce")
+    assert visit.run("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
+    visit.page.keyboard.press("Tab")
+    assert visit.run("document.activeElement.textContent") == "Skip to the content"
+    visit.page.keyboard.press("Tab")
+    assert float(visit.run("getComputedStyle(document.activeElement).outlineWidth").removesuffix("px")) >= 2
+    visit.close()
+
+
+def test_vectors_in_the_gallery(browser, vectors: Place, tmp_path: Path) -> None:
+    visit = Visit(browser, write_page([vectors.path / "out"], tmp_path / "report.html").path)
+    assert visit.page.locator(".sample").count() == 10
+    visit.page.locator(".sample button").first.click()
+    assert visit.page.locator("dialog[open] img").count() == 0
+    assert "attacks" not in shown(visit)  # there was but one
+    assert visit.complaints == []
+    visit.close()
+
+
+def test_extremes_a_model_that_is_always_wrong_and_one_that_is_never(browser, tmp_path: Path) -> None:
+    place = write_data(tmp_path, (1, 6, 6), 12)
+    text = (tmp_path / "net.py").read_text()
+    text += "\n\ndef constant(x):\n    return 0 * x.flatten(1)[:, :3] + torch.tensor([1.0, 0.0, 0.0])\n"
+    (tmp_path / "net.py").write_text(text)
+    data = np.load(tmp_path / "data.npz")
+    images, zeros = data["images"], np.zeros(12, dtype=np.int64)
+    np.savez(tmp_path / "right.npz", images=images, labels=zeros)
+    np.savez(tmp_path / "wrong.npz", images=images, labels=zeros + 2)
+    for name in ("right", "wrong"):
+        asked = {"model": f"{tmp_path}/net.py:constant", "data": tmp_path / f"{name}.npz"}
+        assert place.run(f"{name}-radius", metric="l2", budget=60, **asked) == 0
+        assert place.run(f"{name}-loss", question="max-loss", metric="l2", eps=0.5, budget=60, **asked) == 0
+        runs = [tmp_path / f"{name}-radius", tmp_path / f"{name}-loss"]
+        visit = Visit(browser, write_page(runs, tmp_path / f"{name}.html").path)
+        told = visit.page.locator("#headline").inner_text()
+        assert {"right": "no misclassified point was found", "wrong": "No sample was attacked"}[name] in told
+        assert {"right": "100.0 %", "wrong": "0.0 %"}[name] in told
+        assert "NaN" not in visit.page.locator("main").inner_text()
+        assert "undefined" not in visit.page.locator("main").inner_text()
+        visit.page.locator(".sample button").first.click()
+        assert visit.page.locator("dialog .trio img").count() == 1
+        assert visit.complaints == []
+        visit.close()
+
+
+def test_hostile_names_are_text_and_run_nothing(browser, colour: Place, tmp_path: Path) -> None:
+    title = f"</title><script>alert(3)</script>{HOSTILE}"
+    page = write_page([colour.path / "out"], tmp_path / "report.html", title=title)
+    assert page.remarks == []
+    visit = Visit(browser, page.path)
+    assert visit.page.locator("h1").inner_text() == title
+    assert HOSTILE in visit.page.locator("#gallery").inner_text()
+    visit.page.locator("#gallery [name='class']").select_option(index=1)
+    visit.page.locator(".sample button").first.click()
+    assert HOSTILE in visit.page.locator("dialog h3").inner_text()
+    assert "<img src=x" in visit.page.locator("#provenance").inner_text()
+    assert visit.run("document.querySelectorAll('img:not([src^=\"data:\"])').length") == 0
+    # Even a script that got in would not run.
+    visit.run("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))")
+    assert visit.run("window.ran") is None
+    assert len(visit.complaints) == 1
+    assert "Content Security Policy" in visit.complaints[0]
+    visit.close()
+
+
+def test_500_colour_images_stay_small_and_quick(browser, tmp_path: Path) -> None:
+    """CIFAR's size, and as hard to pack as photographs: smooth shapes with noise."""
+    place = write_data(tmp_path, (3, 32, 32), 500)
+    draw = np.random.default_rng(0)
+    coarse = torch.from_numpy(draw.random((500, 3, 5, 5), dtype=np.float32))
+    images = torch.nn.functional.interpolate(coarse, size=(32, 32), mode="bicubic").clamp(0, 1)
+    images = (images + 0.03 * torch.from_numpy(draw.standard_normal(images.shape).astype(np.float32))).clamp(0, 1)
+    scope: dict = {}
+    exec((tmp_path / "net.py").read_text(), scope)
+    labels = scope["net"]()(images).argmax(1)
+    np.savez(tmp_path / "data.npz", images=(images * 255).round().byte().numpy(), labels=labels.numpy())
+    assert place.run("out", metric="l2", budget=50, chunk=250) == 0
+    page = write_page([tmp_path / "out"], tmp_path / "report.html")
+    assert page.samples == 500
+    assert 1_000_000 < page.bytes < 10_000_000
+    visit = Visit(browser, page.path)
+    assert first_paint(visit) < 2000
+    assert visit.page.locator(".sample").count() == 48
+    assert "500 answers of 500" in visit.page.locator(".count").inner_text()
+    assert visit.complaints == []
+    visit.close()
+    # Three runs of the same images: fewer of them, so that the file stays small.
+    page = write_page([tmp_path / "out"] * 3, tmp_path / "three.html")
+    assert page.samples < 500
+    assert page.bytes < 10_000_000
+
+
+def test_the_commands_of_the_page_in_docs_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "report.md").read_text("utf-8")
+    monkeypatch.chdir(tmp_path)
+    for kind, content in re.findall(r"^```(python|sh)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        if kind == "python":
+            exec(content, {})
+            continue
+        for line in content.splitlines():
+            assert main(shlex.split(line)[1:]) == 0, line
+    assert (tmp_path / "report.html").exists()
+
+
+def test_models_keep_their_colours(grey: Place) -> None:
+    content = payload_of(folders(grey)).content
+    assert [each["tone"] for each in content["runs"]] == [0, 1, 0, 1, 0, 1]
+    assert tones([]) == []
+
+
+def test_filters_of_png_are_undone_by_readers() -> None:
+    """A wrong filter packs as well as a right one."""
+    across, down = torch.meshgrid(torch.linspace(0, 3, 40), torch.linspace(0, 2, 30), indexing="ij")
+    wave = (0.5 + 0.5 * torch.sin(across + 2 * down) * torch.cos(across * down))[None].repeat(3, 1, 1)
+    flat = torch.zeros(3, 40, 30)
+    steps = (torch.arange(40.0) ** 2 % 40 / 40)[None, :, None].expand(3, 40, 30) * torch.linspace(0.9, 1, 30)
+    for image, expected in ((wave, {4}), (flat, {0}), (steps, {0, 2, 4})):
+        file = base64.b64decode(picture_of(image, (0, 1)))
+        length = int.from_bytes(file[33:37], "big")
+        assert zlib.decompress(file[41 : 41 + length])[0] in expected
+        expected_pixels = (image.double() * 255).round().byte().permute(1, 2, 0).numpy()
+        assert np.array_equal(opened(picture_of(image, (0, 1))), expected_pixels)
