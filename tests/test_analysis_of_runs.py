@@ -102,8 +102,8 @@ def test_crossings_are_where_the_order_turns_and_touching_is_none() -> None:
 def test_eps_choices_against_the_radii() -> None:
     run = run_of("cccnw", [1, 2, 4, INF, 0])
     low, high = analysis.eps_choices(run, [0.5, 4])
-    assert (low.robust, low.within, low.of_median) == (0.8, 0, 0.25)
-    assert (high.robust, high.within, high.of_median) == (0.2, 0.75, 2)
+    assert (low.robust, low.within, low.of_median) == (0.8, 0, pytest.approx(1 / 6))
+    assert (high.robust, high.within, high.of_median) == (0.2, 0.75, pytest.approx(4 / 3))
 
 
 def test_hardest_and_easiest() -> None:
@@ -111,7 +111,8 @@ def test_hardest_and_easiest() -> None:
     assert analysis.hardest(run, 3) == [3, 2, 0]
     assert analysis.easiest(run, 2) == [4, 0]
     assert analysis.radii_of(run).tolist() == [1, 2, 5]
-    assert analysis.quantiles_of(run, (0.5, 1.0)) == {0.5: 2, 1.0: INF}
+    # 1, 2, 5 and none: between 2 and 5, and between 5 and none there is nothing.
+    assert analysis.quantiles_of(run, (0.5, 0.9, 1.0)) == {0.5: 3.5, 0.9: 5, 1.0: INF}
 
 
 def test_radii_sample_by_sample() -> None:
@@ -272,6 +273,42 @@ def test_runs_are_called_by_what_differs(place: Place) -> None:
     assert list(analysis.name_runs(runs[:1])) == ["net · l2"]
     assert list(analysis.name_runs([runs[0], runs[0]])) == ["net · l2", "net · l2 (2)"]
     assert list(analysis.name_runs([])) == []
+
+
+def test_what_is_drawn_together_is_about_one_metric_one_aim_and_the_same_data(place: Place, tmp_path: Path) -> None:
+    other = make_place(tmp_path, 6)
+    stored = dict(np.load(tmp_path / "data.npz"))
+    np.savez(tmp_path / "data.npz", images=1 - stored["images"], labels=stored["labels"])
+    assert other.run("l2", metric="l2", budget=150) == 0
+    assert place.run("wanted", "--targeted", metric="l2", budget=150, limit=6) == 0
+    l2, l1, wanted = (pwcf.load_run(place.path / name) for name in ("l2", "l1", "wanted"))
+    elsewhere = pwcf.load_run(tmp_path / "l2")
+    runs = {"a": l2, "b": l1, "c": wanted}
+    assert set(analysis.data_groups(runs).values()) == {0}  # fewer samples of the same data
+    assert list(analysis.topics(runs).values()) == ["l2", "l1", "l2, targeted"]
+    assert list(analysis.name_runs(runs.values())) == ["l2", "l1", "l2, targeted"]
+    several = {"a": l2, "d": elsewhere, "b": l1}
+    groups = analysis.data_groups(several)
+    assert groups["a"] == groups["b"] != groups["d"]
+    assert list(analysis.topics(several).values()) == ["l2 · data.npz", "l2 · data.npz (2)", "l1 · data.npz"]
+    table = analysis.cross_metric(several)
+    assert table.metrics == ["l2 · data.npz", "l2 · data.npz (2)", "l1 · data.npz"]
+    assert table.median[0, 0] != table.median[0, 1]
+    # Two that share nothing, and a third that shares with both.
+    ends = {"first": l2.select(torch.arange(0, 4)), "last": l2.select(torch.arange(8, 12))}
+    assert len(set(analysis.data_groups(ends).values())) == 2
+    assert len(set(analysis.data_groups({**ends, "all": l2}).values())) == 1
+    assert set(analysis.topics({"x": run_of("c", [1]), "y": run_of("c", [1])}).values()) == {"l2"}
+
+
+def test_an_eps_is_written_as_people_write_it() -> None:
+    assert [analysis.eps_text(eps) for eps in (8 / 255, 0.2, 0.1, 12.0, 2 / 255)] == [
+        "8/255",
+        "0.2",
+        "0.1",
+        "12",
+        "2/255",
+    ]
 
 
 def test_names_say_no_more_than_it_takes(place: Place) -> None:

@@ -548,7 +548,7 @@ def test_a_model_has_one_look_in_panels_that_name_the_question(place: Place) -> 
     colours = [[line.get_color() for line in axis.get_lines() if line.get_label() == "pwcf"] for axis in figure.axes]
     assert colours[0] == colours[1]
     both = named(place, "margin", "ce")  # the loss is said where there are several
-    assert list(without_question(both).values()) == ["margin · pwcf", "ce · apgd-ce"]
+    assert list(without_question(both).values()) == ["margin", "ce"]
     metrics = named(place, "pwcf", "l1")  # "l2", "l1": nothing but the question
     assert without_question(metrics) == {"l2": "pwcf", "l1": "pwcf"}
     assert without_question({"mine": runs["l1 · pwcf"]}) == {"mine": "mine"}

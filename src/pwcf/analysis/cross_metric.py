@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.analysis.of_runs import NamedRuns, metric_name, model_name
+from pwcf.analysis.of_runs import NamedRuns, model_name, topics
 from pwcf.analysis.radii import quantiles_of
 from pwcf.evaluation import Run
 from pwcf.problems import MinRadius
@@ -32,14 +32,16 @@ class CrossMetric:
 def cross_metric(runs: NamedRuns) -> CrossMetric:
     """Of all min-radius runs among these; robustness in one metric says little of another.
 
+    Data have columns of their own where there are several, and so have targeted runs.
     Of several runs of one model in one metric that with the smallest median counts. Models are called by their own
     names where the runs are recorded, else by the runs'.
     """
     chosen: dict[tuple[str, str], float] = {}
     names: dict[str, str] = {}
+    columns = topics(runs)
     for name, run in runs.items():
         if isinstance(run.problem, MinRadius):
-            key = (_model(name, run, names), metric_name(run))
+            key = (_model(name, run, names), columns[name])
             found = quantiles_of(run, (0.5,))[0.5]
             # A run that attacked nothing says nothing.
             if key not in chosen or found < chosen[key] or math.isnan(chosen[key]):

@@ -44,12 +44,13 @@ def crossings(curves: Mapping[str, Curve]) -> list[Crossing]:
     """Where two curves change places, in the order of eps. Touching is no crossing."""
     found = []
     for (first, a), (second, b) in combinations(curves.items(), 2):
-        steps = torch.unique(torch.cat((a.eps, b.eps)))
-        ahead = 0.0
-        for eps in steps.tolist():
-            difference = a.at(eps) - b.at(eps)
-            if ahead * difference < 0:
-                before, after = (first, second) if ahead > 0 else (second, first)
-                found.append(Crossing(eps, before, after, (a.at(eps) + b.at(eps)) / 2))
-            ahead = difference or ahead
+        eps = torch.unique(torch.cat((a.eps, b.eps)))
+        heights = [curve.accuracy[torch.searchsorted(curve.eps, eps, right=True) - 1] for curve in (a, b)]
+        apart = heights[0] - heights[1]
+        # Where they touch nobody is ahead: only places where somebody is are held against each other.
+        places = apart.nonzero().squeeze(1)
+        signs = apart[places].sign()
+        for i in places[1:][signs[1:] != signs[:-1]].tolist():
+            before, after = (second, first) if apart[i] > 0 else (first, second)
+            found.append(Crossing(float(eps[i]), before, after, float(heights[0][i] + heights[1][i]) / 2))
     return sorted(found, key=lambda crossing: crossing.eps)

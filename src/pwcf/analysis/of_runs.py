@@ -57,6 +57,43 @@ def align(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     ]
 
 
+def data_groups(runs: NamedRuns) -> dict[str, int]:
+    """By run the number of the data it is about: runs that share an image, or share one with a third, are about one.
+
+    Runs that were not recorded know nothing of their data and count as one.
+    """
+    group_of: dict[str, int] = {}
+    found: dict[str, int] = {}
+    for name, run in runs.items():
+        images = set(run.rows["image"].to_pylist()) if isinstance(run, RecordedRun) else {""}
+        met = {group_of[image] for image in images & group_of.keys()}
+        number = min(met, default=len(found))
+        for grouped in (group_of, found):  # what this run brings together
+            grouped |= {key: number for key, value in grouped.items() if value in met}
+        group_of |= dict.fromkeys(images, number)
+        found[name] = number
+    return found
+
+
+def topics(runs: NamedRuns) -> dict[str, str]:
+    """By run what can be drawn together: a metric, whether classes were wanted, the data where there are several."""
+    groups = data_groups(runs)
+    names: dict[int, str] = {}
+    for name, number in groups.items():
+        run = runs[name]
+        if number not in names and isinstance(run, RecordedRun):
+            short = run.header.settings.data.rstrip("/").rpartition("/")[2]
+            again = sum(known.partition(" (")[0] == short for known in names.values())
+            names[number] = f"{short} ({again + 1})" if again else short
+    several = len(set(groups.values())) > 1
+    return {
+        name: run.problem.metric.name
+        + (", targeted" if run.problem.targeted else "")
+        + (f" · {names.get(groups[name], 'not recorded')}" if several else "")
+        for name, run in runs.items()
+    }
+
+
 def name_runs(runs: Iterable[RecordedRun]) -> dict[str, RecordedRun]:
     """Short names of what differs: model and question, then attacks, data, budget, seed as far as it takes to tell."""
     listed = list(runs)
@@ -98,9 +135,19 @@ def attacks_name(run: Run) -> str:
 
 def question_name(run: Run) -> str:
     """A metric, and for max-loss how far and by which loss."""
-    if isinstance(run.problem, MinRadius):
-        return run.problem.metric.name
-    return str(run.problem).removeprefix("max-loss, ")
+    problem, targeted = run.problem, ", targeted" if run.problem.targeted else ""
+    if isinstance(problem, MinRadius):
+        return problem.metric.name + targeted
+    eps = eps_text(problem.eps) if isinstance(problem.eps, float) else "per sample"
+    return f"{problem.metric.name} within {eps}, {problem.loss}{targeted}"
+
+
+def eps_text(eps: float) -> str:
+    """Steps of 8-bit images as fractions, as everyone writes them: 8/255, but 0.2."""
+    steps = eps * 255
+    if 0.5 < steps < 64 and abs(steps - round(steps)) < 1e-6 and float(f"{eps:.3g}") != eps:
+        return f"{round(steps)}/255"
+    return f"{eps:.4g}"
 
 
 ALWAYS = 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -51,13 +52,19 @@ def radii_of(run: Run) -> Tensor:
 
 
 def quantiles_of(run: Run, at: Sequence[float] = QUANTILES) -> dict[float, float]:
-    """Of the radii of all attacked samples; inf where so many have no point."""
+    """Of the radii of all attacked samples, between neighbours as numpy does; inf where so many have no point."""
     needs_radii(run, "quantiles")
     ordered = run.radius.cpu().double()[attacked_in(run)].sort().values
     if not len(ordered):
         return dict.fromkeys(at, float("nan"))
-    # The lower of two neighbours: between a radius and none there is no mean.
-    return {q: float(ordered[int(q * (len(ordered) - 1))]) for q in at}
+    return {q: _quantile(ordered, q) for q in at}
+
+
+def _quantile(ordered: Tensor, q: float) -> float:
+    place = q * (len(ordered) - 1)
+    low, high = float(ordered[math.floor(place)]), float(ordered[math.ceil(place)])
+    # Between a radius and none there is no mean: the radius, which so many samples have at most.
+    return low if math.isinf(high) or low == high else low + (place - math.floor(place)) * (high - low)
 
 
 def eps_choices(run: Run, choices: Iterable[float]) -> list[EpsChoice]:

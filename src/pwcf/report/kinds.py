@@ -94,7 +94,7 @@ def pairs_of(runs: Runs) -> dict[str, Pair]:
     short = without_question(chosen)
     several = len({run.header.model.fingerprint for run in chosen.values()}) > 1
     pairs = {}
-    for members in _by(chosen, lambda run: (run.header.model.fingerprint, metric_name(run))).values():
+    for members in _by_topic(chosen, lambda run: run.header.model.fingerprint).values():
         (first, a), *others = members.items()
         for second, b in others:
             names = [short[name].removeprefix(f"{model_name(a)} · ") for name in (first, second)]
@@ -136,13 +136,13 @@ def _trajectories(runs: Runs, choices: Choices) -> Figure:
 
 
 def _traces(runs: Runs, choices: Choices, which: Callable[[RecordedRun], list[int]]) -> dict[str, list[Trace]]:
-    """By run, and by attack where a run has several."""
+    """By run and attack."""
     search = choices.retrace or analysis.retrace
     found: dict[str, list[Trace]] = {}
     for name, run in runs.items():
-        traces = search(run, which(run))
-        for attack, each in traces.items():
-            found[attack if len(runs) == 1 else name if len(traces) == 1 else f"{name} · {attack}"] = each
+        for attack, each in search(run, which(run)).items():
+            named = attack in name.split(" · ")
+            found[attack if len(runs) == 1 else name if named else f"{name} · {attack}"] = each
     return found
 
 
@@ -204,16 +204,21 @@ def _cross_metric(runs: Runs, choices: Choices) -> Figure:
     return figures.cross_metric(analysis.cross_metric(runs))
 
 
-def _by(runs: Runs, key: Callable[[RecordedRun], object]) -> dict[object, dict[str, RecordedRun]]:
+def _by_topic(runs: Runs, key: Callable[[RecordedRun], object]) -> dict[object, dict[str, RecordedRun]]:
+    """Runs with the same key that are about one metric and the same data."""
     groups: dict[object, dict[str, RecordedRun]] = {}
-    for name, run in runs.items():
-        groups.setdefault(key(run), {})[name] = run
+    for (name, run), topic in zip(runs.items(), analysis.topics(runs).values(), strict=True):
+        groups.setdefault((key(run), topic), {})[name] = run
     return groups
 
 
 def by_model(runs: Runs) -> dict[str, Runs]:
-    """Runs about one model belong together; file names say which where there are several."""
-    groups = [_renamed(group, runs) for group in _by(runs, lambda run: run.header.model.fingerprint).values()]
+    """Runs about one model and the same data belong together; file names say which where there are several."""
+    data = analysis.data_groups(runs)
+    found: dict[object, dict[str, RecordedRun]] = {}
+    for name, run in runs.items():
+        found.setdefault((run.header.model.fingerprint, data[name]), {})[name] = run
+    groups = [_renamed(group, runs) for group in found.values()]
     return _named(groups, [model_name(next(iter(group.values()))) for group in groups])
 
 
@@ -221,10 +226,10 @@ def by_question(runs: Runs) -> dict[str, Runs]:
     """Max-loss runs about one model, metric and eps: who breaks what is told of these."""
 
     def key(run: RecordedRun) -> object:
-        return run.header.model.fingerprint, metric_name(run), run.header.settings.eps
+        return run.header.model.fingerprint, run.header.settings.eps
 
     asked = {name: run for name, run in runs.items() if isinstance(run.problem, MaxLoss)}
-    groups = [_renamed(group, runs) for group in _by(asked, key).values() if len(group) > 1]
+    groups = [_renamed(group, runs) for group in _by_topic(asked, key).values() if len(group) > 1]
     firsts = [next(iter(group.values())) for group in groups]
     return _named(groups, [f"{model_name(run)}-{metric_name(run)}-{run.header.settings.eps:.4g}" for run in firsts])
 

@@ -68,7 +68,8 @@ def _overview(name: str, run: Run) -> tuple[Value, ...]:
         question_name(run),
         attacks_name(run),
         n,
-        f"{right / n:.1%}" if n else "–",
+        # Labels of targeted runs are the wanted classes: how many inputs are right is not known.
+        f"{right / n:.1%}" if n and not run.problem.targeted else "–",
         robust,
         radius,
         f"{int(found.sum())} of {right}",

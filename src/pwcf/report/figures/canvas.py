@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import torch
 from torch import Tensor
 
-from pwcf.analysis import attacks_name, question_name
+from pwcf.analysis import attacks_name, question_name, topics
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss, MinRadius
 from pwcf.report.looks import GREY, Look
@@ -205,10 +205,10 @@ def metric_label(name: str) -> str:
 
 
 def by_metric(runs: Mapping[str, Run]) -> dict[str, dict[str, Run]]:
-    """Runs of each metric, in the order in which metrics come first."""
+    """Runs of each metric, in the order in which metrics come first; data and targeted runs apart."""
     found: dict[str, dict[str, Run]] = {}
-    for name, run in runs.items():
-        found.setdefault(run.problem.metric.name, {})[name] = run
+    for (name, run), topic in zip(runs.items(), topics(runs).values(), strict=True):
+        found.setdefault(topic, {})[name] = run
     return found
 
 

@@ -128,14 +128,15 @@ def _column(axes: list[Axes], name: str, answer: _Answer, image: Tensor, bounds:
     axes[0].set_title(two_lines(name, 18), fontsize=SMALL)
     draw_input(axes[0], answer.x_adv, bounds, image)
     axes[0].set_xlabel(answer.told, fontsize=SMALL)
-    largest = draw_perturbation(axes[1], answer.perturbation)
-    axes[1].set_xlabel(f"± {largest:.2g}", fontsize=SMALL)
+    full = draw_perturbation(axes[1], answer.perturbation)
+    axes[1].set_xlabel(f"± {full:.2g}", fontsize=SMALL)
     width = float(answer.edges[1] - answer.edges[0])
     axes[2].bar(numbers(answer.edges[:-1]), numbers(answer.share), width=width, align="edge", color=BLUE, linewidth=0)
     axes[2].set_yscale("log")
     axes[2].set_ylim(0.5 / answer.perturbation.numel(), 1.3)
     axes[2].set_xlim(0, 1.05 * float(answer.edges[-1]))
     # The ends are enough, and labels of more would run into each other.
+    largest = float(answer.edges[-1])
     axes[2].set_xticks([0, largest], ["0", f"{largest:.2g}"])
     axes[2].set_xlabel(f"|d|, {percent(answer.untouched)} zero", fontsize=SMALL)
 

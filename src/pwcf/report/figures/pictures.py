@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pwcf.analysis import amplified
 from pwcf.report.figures.canvas import numbers
 from pwcf.report.looks import BLUE, GREY, VERMILION
 
@@ -43,9 +42,16 @@ def draw_input(axis: Axes, x: Tensor, bounds: tuple[float, float], reference: Te
     bare(axis)
 
 
+FULL = 0.99
+"""so many of the entries that moved are within the colours; the rest has the last one"""
+
+
 def draw_perturbation(axis: Axes, d: Tensor) -> float:
-    """x' - x (...), its largest entry at the end of the scale; returns how large that is."""
-    largest = float(d.abs().max()) if d.numel() else 0.0
+    """x' - x (...); returns the size of an entry at the end of the scale.
+
+    Few entries are far larger than the others in most perturbations: a scale up to the largest would show nothing else.
+    """
+    largest = _full_scale(d)
     if not is_picture(d):
         values = d.flatten().double()
         axis.bar(
@@ -55,12 +61,22 @@ def draw_perturbation(axis: Axes, d: Tensor) -> float:
         axis.axhline(0, color="black", linewidth=0.5)
         return largest
     if d.dim() == 3 and d.shape[0] == 3:
-        axis.imshow(numbers(amplified(d.double())[0].permute(1, 2, 0).clamp(0, 1)), interpolation="nearest")
+        shown = 0.5 + 0.5 * d.double() / (largest or 1.0)
+        axis.imshow(numbers(shown.permute(1, 2, 0).clamp(0, 1)), interpolation="nearest")
     else:
         scale = largest or 1.0
         axis.imshow(numbers(_flat(d.double())), cmap=SIGNED, vmin=-scale, vmax=scale, interpolation="nearest")
     bare(axis)
     return largest
+
+
+def _full_scale(d: Tensor) -> float:
+    """Of a vector the largest entry, which bars show as it is."""
+    size = d.flatten().abs().double()
+    moved = size[size > 0].sort().values
+    if not len(moved):
+        return 0.0
+    return float(moved[-1] if not is_picture(d) else moved[math.ceil(FULL * len(moved)) - 1])
 
 
 def bare(axis: Axes) -> None:

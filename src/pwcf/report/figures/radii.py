@@ -74,7 +74,8 @@ def radius_distribution(
     groups = by_metric(chosen)
     figure, axes = panels(len(groups))
     for axis, (metric, members) in zip(axes, groups.items(), strict=True):
-        lines = list(eps.get(metric, ())) if isinstance(eps, Mapping) else list(eps)
+        asked = next(iter(members.values())).problem.metric.name
+        lines = list(eps.get(asked, ())) if isinstance(eps, Mapping) else list(eps)
         bars = kind == "histogram" or (kind == "auto" and len(members) <= HISTOGRAMS)
         _distribution(axis, metric, members, lines, bars, short, looks)
     if len(looks) > 1:
@@ -90,7 +91,8 @@ def _distribution(
     pooled = torch.cat(list(radii.values()))
     if not len(pooled):
         raise NothingToShow(f"radius_distribution: expected radii in {metric}, found none: no run has found a point")
-    logarithmic = long_tailed(pooled)
+    # An eps far beyond all radii would leave them a single bar.
+    logarithmic = long_tailed(torch.cat((pooled, pooled.new_tensor([value for value in eps if value > 0]))))
     edges = edges_of(pooled, bins_for(max(map(len, radii.values()))), logarithmic)
     notes = []
     for name, values in radii.items():

@@ -191,6 +191,8 @@ def _room_for_the_best(axis: Axes, chosen: Mapping[str, Trace]) -> None:
     if not len(best):
         return
     low, high = float(best.min()), float(best.max())
+    # A search that is feasible only at its end is to be seen on its way, too.
+    high = max(high, *(float(each.objective.nanmedian()) for each in chosen.values()))
     if all(each.eps is None for each in chosen.values()):
         if high > 20 * low > 0:
             axis.set_yscale("log")
