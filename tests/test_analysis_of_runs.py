@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import pwcf
 from pwcf import Run, Status, analysis
+from pwcf.cli import main
 from pwcf.evaluation import Contribution
 from pwcf.models import Passes
 from pwcf.runs import RunError
@@ -117,8 +118,12 @@ def test_hardest_and_easiest() -> None:
 
 def test_radii_sample_by_sample() -> None:
     found = analysis.compare_radii(run_of("cccn", [3, 1, 2, INF]), run_of("ccnc", [2, 1.5, INF, 1]))
-    assert found.sample.tolist() == [1, 0]
+    assert found.sample.tolist() == found.second_sample.tolist() == [1, 0]
     assert found.difference.tolist() == [0.5, -1]
+    with pytest.raises(ValueError, match="one metric, found l1, l2"):
+        analysis.compare_radii(run_of("c", [1]), run_of("c", [1], pwcf.MinRadius("l1")))
+    with pytest.raises(ValueError, match="same samples, found 1 and 2"):
+        analysis.compare_radii(run_of("c", [1]), run_of("cc", [1, 1]))
 
 
 def test_cross_metric_has_a_row_for_each_model_and_a_column_for_each_metric() -> None:
@@ -195,6 +200,22 @@ def test_agreement_of_runs_leaves_out_what_was_not_attacked() -> None:
         analysis.agreement_of(radii)
 
 
+def test_agreement_refuses_an_eps_that_would_mean_two_things() -> None:
+    l1, l2 = run_of("c", [1], pwcf.MinRadius("l1")), run_of("c", [1])
+    with pytest.raises(ValueError, match="one metric"):
+        analysis.agreement_of({"a": l1, "b": l2}, 1.0)
+    with pytest.raises(ValueError, match="loss has its own"):
+        analysis.agreement_of({"loss": run_of("f", [1], pwcf.MaxLoss("l2", 1.0))}, 2.0)
+
+
+def test_a_choice_of_samples_keeps_each_ones_eps() -> None:
+    run = run_of("fnf", [1, INF, 1], pwcf.MaxLoss("l2", torch.tensor([0.1, 2.0, 0.4])))
+    some = run.select(torch.tensor([2, 0]))
+    assert some.problem.radii(2).tolist() == pytest.approx([0.4, 0.1])  # type: ignore[union-attr]
+    assert analysis.accuracy_of(some).eps == pytest.approx(0.4)
+    assert math.isnan(analysis.accuracy_of(run.select(torch.tensor([], dtype=torch.int64))).robust)
+
+
 def test_agreement_within_a_run_is_of_its_attacks() -> None:
     found = analysis.agreement_within(run_of("ccw", [1, 3, 0]), 2.0)
     assert (found.names, found.counts.tolist()) == (["one", "two"], [1, 1])
@@ -252,6 +273,58 @@ def test_a_trace_of_max_loss_keeps_to_eps() -> None:
     # The loss of the point eps down the slope: log(1 + exp(-2 w'x)).
     best = math.log1p(math.exp(-2 * (1.8 - 0.1 * math.sqrt(2))))
     assert float(found.best[-1]) == pytest.approx(best, rel=1e-3)
+
+
+def test_points_outside_the_box_are_no_answers() -> None:
+    # The nearest misclassified point is outside: the paper's method passes through it on its way.
+    w = torch.tensor([1.0, 0.05])
+    images, labels = torch.tensor([[0.1, 0.9]]), torch.tensor([1])
+    net = linear(w)
+    with torch.no_grad():
+        net.insert(1, nn.Linear(2, 2))
+        net[1].weight.copy_(torch.eye(2))
+        net[1].bias.copy_(torch.tensor([-0.55, 0.0]))
+    (found,) = analysis.trace(net, images, labels, pwcf.MinRadius("l2"), "pwcf-folded", budget=200)
+    beyond = found.wrong & (found.outside > 1e-3)
+    assert bool(beyond.any())
+    assert not bool(found.feasible[beyond].any())
+    assert bool((found.violation[beyond] >= found.outside[beyond]).all())
+    made_up = analysis.Trace(*(torch.tensor([value]) for value in (1, 0.5, 1.0, 0.2, True)), None)
+    assert (made_up.feasible.tolist(), made_up.best_at) == ([False], None)
+
+
+def test_a_targeted_trace_is_feasible_where_the_class_is_the_wanted_one() -> None:
+    w = torch.tensor([1.0, 1.0])
+    images, labels = torch.tensor([[0.6, 0.6], [0.6, 0.6]]) - 0.5, torch.tensor([1, 0])
+    net = nn.Sequential(linear(w))
+    traces = analysis.trace(
+        pwcf.Classifier(net, (-1.0, 1.0)), images, labels, pwcf.MinRadius("l2", targeted=True), "pwcf", budget=100
+    )
+    assert len(traces[1].passes) == 0  # it is of class 0 already
+    found = traces[0]
+    assert float(found.best[-1]) == pytest.approx(0.2 / math.sqrt(2), rel=0.02)
+    # The loss is larger the nearer the wanted class is, and positive where it is reached.
+    assert bool((found.loss[found.feasible] > 0).all())
+    assert float(found.loss[0]) < 0
+    assert bool((found.violation[found.feasible] == 0).all())
+
+
+def test_who_is_traced_is_who_is_attacked() -> None:
+    tied = nn.Sequential(nn.Flatten(), nn.Linear(2, 2))
+    with torch.no_grad():
+        tied[1].weight.zero_()
+        tied[1].bias.zero_()
+    images = torch.full((2, 2), 0.5)
+    traces = analysis.trace(tied, images, torch.tensor([0, 1]), pwcf.MinRadius("l2"), budget=60)
+    assert len(traces[1].passes) == 0  # a tie is the first class, as evaluate has it
+
+    def undefined(x: Tensor) -> Tensor:
+        return torch.full((len(x), 2), torch.nan) + 0 * x.sum()
+
+    traces = analysis.trace(undefined, images, torch.tensor([0, 1]), pwcf.MinRadius("l2"), budget=60)
+    assert [len(each.passes) for each in traces] == [0, 0]
+    with pytest.raises(ValueError, match="budget: expected an integer > 0"):
+        analysis.trace(tied, images, torch.tensor([0, 1]), pwcf.MinRadius("l2"), budget=0)
 
 
 # ---- runs in folders --------------------------------------------------------------------------------
@@ -327,6 +400,41 @@ def test_runs_share_samples_by_their_images(place: Place) -> None:
     assert runs[0].rows["image"].to_pylist() == runs[1].rows["image"].to_pylist()
     assert runs[0].x_adv.shape == runs[1].x_adv.shape
     assert analysis.align([]) == []
+
+
+def test_radii_are_compared_by_image_and_places_are_those_of_the_runs_given(place: Place) -> None:
+    run = pwcf.load_run(place.path / "l2")
+    first, second = run.select(torch.arange(5, 20)), run.select(torch.tensor([19, 18, 17, 7, 6]))
+    found = analysis.compare_radii(first, second)
+    assert len(found.sample) >= 3
+    assert torch.equal(first.radius[found.sample], found.first)
+    assert torch.equal(second.radius[found.second_sample], found.second)
+    assert torch.equal(found.first, found.second)
+
+
+def test_models_that_are_called_the_same_are_told_apart(place: Place, tmp_path: Path) -> None:
+    other = make_place(tmp_path, 6)
+    other.model(3)
+    (tmp_path / "net.py").rename(tmp_path / "other.py")
+    words = other.words("l2", metric="l2", budget=150, model=f"{tmp_path}/other.py:net")
+    assert main(words) == 0
+    runs = [pwcf.load_run(place.path / "l2"), pwcf.load_run(tmp_path / "l2")]
+    assert list(analysis.name_runs(runs)) == ["net.py:net", "other.py:net"]
+
+
+def test_plain_runs_are_told_what_they_lack() -> None:
+    run = run_of("c", [1], x_adv=torch.tensor([[0.5, 0.0]]))
+    assert analysis.sparsity_table({"a": run}, torch.zeros(1, 2))[0].median == 1
+    for ask in (lambda: analysis.align([run]), lambda: analysis.name_runs([run]),  # type: ignore[list-item]
+                lambda: analysis.pattern_difference(run, run)):  # type: ignore[arg-type]  # fmt: skip
+        with pytest.raises(ValueError, match="expected a recorded run"):
+            ask()
+
+
+def test_points_that_stayed_on_disk_are_missed_by_name(place: Place) -> None:
+    run = pwcf.load_run(place.path / "l2", tensors=False)
+    with pytest.raises(ValueError, match="tensors=True"):
+        analysis.magnitudes_of(run, torch.zeros(20, 1, 6, 6))
 
 
 def test_sparsity_is_recorded_as_it_is_computed(place: Place) -> None:

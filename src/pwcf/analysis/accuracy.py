@@ -33,6 +33,7 @@ class Accuracy:
     """One robust accuracy, and how far it can be trusted."""
 
     eps: float
+    """the largest, where samples have their own"""
     samples: int
     clean: float
     robust: float
@@ -58,7 +59,8 @@ def accuracy_of(run: Run, eps: float | None = None, confidence: float = 0.95) ->
             raise ValueError(f"eps: expected none, the run was asked {run.problem}; found {eps!r}")
         standing = ~run.adversarial.cpu() & defined_in(run)
         unsettled = standing
-        eps = float(torch.as_tensor(run.problem.eps, dtype=torch.float64).max())
+        several = torch.as_tensor(run.problem.eps, dtype=torch.float64)
+        eps = float(several.max()) if several.numel() else math.nan
     else:
         if eps is None or not eps >= 0:
             raise ValueError(f"eps: expected a number >= 0 for {run.problem}, found {eps!r}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.analysis.of_runs import NamedRuns, align, attacked_in
+from pwcf.analysis.of_runs import NamedRuns, align, attacked_in, one_metric
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss, MinRadius
 from pwcf.runs import RecordedRun
@@ -82,6 +82,10 @@ def agreement_of(runs: NamedRuns, eps: float | None = None) -> Agreement:
     models = {run.header.model.fingerprint for run in recorded}
     if len(models) > 1:
         raise ValueError(f"runs: expected one model, found {len(models)}; who breaks what is told of one model")
+    if eps is not None:
+        one_metric(listed, "agreement_of")
+        if losses := [name for name, run in runs.items() if isinstance(run.problem, MaxLoss)]:
+            raise ValueError(f"eps: expected none, {losses[0]} has its own; found {eps!r}")
     attacked = torch.stack([attacked_in(run) for run in listed]).all(0)
     return agreement({name: _broken(run, eps)[attacked] for name, run in zip(runs, listed, strict=True)})
 

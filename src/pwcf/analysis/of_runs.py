@@ -45,11 +45,36 @@ def needs_radii(run: Run, what: str) -> None:
         raise ValueError(f"{what}: expected a run of MinRadius, found {run.problem}; its distances are no radii")
 
 
+def needs_recording(run: Run, what: str) -> RecordedRun:
+    if not isinstance(run, RecordedRun):
+        raise ValueError(f"{what}: expected a recorded run (pwcf.load_run), found what evaluate returned; see pwcf run")
+    return run
+
+
+def one_metric(runs: Sequence[Run], what: str) -> None:
+    names = {run.problem.metric.name for run in runs}
+    if len(names) > 1:
+        raise ValueError(f"{what}: expected runs in one metric, found {', '.join(sorted(names))}: they are no match")
+
+
+def shared_places(first: Run, second: Run) -> tuple[Tensor, Tensor]:
+    """(m,) and (m,): where the samples that two runs share are in each. Without records: one after the other."""
+    if isinstance(first, RecordedRun) and isinstance(second, RecordedRun):
+        a, b = sample_places(first.rows), sample_places(second.rows)
+        shared = [(a[key], b[key]) for key in a if key in b]
+        pairs = torch.tensor(shared, dtype=torch.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
+    if len(first.status) != len(second.status):
+        raise ValueError(f"runs: expected the same samples, found {len(first.status)} and {len(second.status)} of them")
+    everyone = torch.arange(len(first.status))
+    return everyone, everyone
+
+
 def align(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     """The runs on the samples that all of them have, in one order: a sample is known by its image and label."""
     if not runs:
         return []
-    places = [sample_places(run.rows) for run in runs]
+    places = [sample_places(needs_recording(run, "align").rows) for run in runs]
     shared = [key for key in places[0] if all(key in each for each in places)]
     return [
         run.select(torch.tensor([place[key] for key in shared], dtype=torch.int64))
@@ -96,8 +121,8 @@ def topics(runs: NamedRuns) -> dict[str, str]:
 
 def name_runs(runs: Iterable[RecordedRun]) -> dict[str, RecordedRun]:
     """Short names of what differs: model and question, then attacks, data, budget, seed as far as it takes to tell."""
-    listed = list(runs)
-    parts = [_parts(run) for run in listed]
+    listed = [needs_recording(run, "name_runs") for run in runs]
+    parts = [_parts(run, model) for run, model in zip(listed, _models(listed), strict=True)]
     differing: list[int] = []
     for i in range(len(parts[0]) if parts else 0):
         if i >= ALWAYS and len({tuple(each[j] for j in differing) for each in parts}) == len(parts):
@@ -154,10 +179,24 @@ ALWAYS = 2
 """as many of what follows are named wherever they differ"""
 
 
-def _parts(run: RecordedRun) -> tuple[str, ...]:
+def _models(runs: Sequence[RecordedRun]) -> list[str]:
+    """Their names, with more of where they come from where two models are called the same."""
+    owners: dict[str, set[str]] = {}
+    for run in runs:
+        owners.setdefault(model_name(run), set()).add(run.header.model.fingerprint)
+    names = []
+    for run in runs:
+        name, spec = model_name(run), run.header.model.spec
+        # The file of a.py:net, else a few letters of its digest.
+        before = spec.rpartition("/")[2].partition(":")[0] if ":" in spec else run.header.model.fingerprint[:6]
+        names.append(f"{before}:{name}" if len(owners[name]) > 1 else name)
+    return names
+
+
+def _parts(run: RecordedRun, model: str) -> tuple[str, ...]:
     settings = run.header.settings
     return (
-        model_name(run),
+        model,
         question_name(run),
         attacks_name(run),
         settings.data.rpartition("/")[2],

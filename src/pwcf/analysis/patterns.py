@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.analysis.of_runs import NamedRuns, align, attacks_name, found_in, metric_name
+from pwcf.analysis.of_runs import NamedRuns, attacks_name, found_in, metric_name, needs_recording, shared_places
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss
 from pwcf.runs import RecordedRun
@@ -36,6 +36,8 @@ def sparsity_of(run: Run, images: Tensor | None = None) -> Tensor:
 
 def perturbations_of(run: Run, images: Tensor) -> Tensor:
     """(n, ...) x' - x; zero where no point was found."""
+    if len(run.status) and not len(run.x_adv):
+        raise ValueError("run: expected one with its points, found none; load_run(..., tensors=True)")
     if tuple(images.shape) != tuple(run.x_adv.shape):
         raise ValueError(f"images: expected shape {tuple(run.x_adv.shape)}, found {tuple(images.shape)}")
     return run.x_adv.detach().cpu() - images.detach().cpu()
@@ -58,11 +60,16 @@ class SparsityRow:
     """third quartile"""
 
 
-def sparsity_table(runs: NamedRuns) -> list[SparsityRow]:
-    """Quartiles of each run's; runs of the same metric may be compared, and of the same samples should be."""
+def sparsity_table(runs: NamedRuns, images: Tensor | None = None) -> list[SparsityRow]:
+    """Quartiles of each run's; runs of the same metric may be compared, and of the same samples should be.
+
+    Args:
+        runs: by name.
+        images: (n, ...) that all of them attacked, for runs that were not recorded.
+    """
     rows = []
     for name, run in runs.items():
-        values = sparsity_of(run)
+        values = sparsity_of(run, None if isinstance(run, RecordedRun) else images)
         values = values[torch.isfinite(values)]
         quartiles = (
             torch.quantile(values, values.new_tensor([0.25, 0.5, 0.75])).tolist() if len(values) else [torch.nan] * 3
@@ -93,19 +100,21 @@ def pattern_difference(first: RecordedRun, second: RecordedRun, images: Tensor |
         first, second: recorded runs.
         images: (n, ...) of the first run, for the cosine.
     """
-    places = first.index.tolist()
-    first, second = align((first, second))
-    both = (found_in(first) & found_in(second)).nonzero().squeeze(1)
-    a, b = sparsity_of(first)[both], sparsity_of(second)[both]
-    if not len(both):
+    for run in (first, second):
+        needs_recording(run, "pattern_difference")
+    here, there = shared_places(first, second)
+    both = found_in(first)[here] & found_in(second)[there]
+    here, there = here[both], there[both]
+    if not len(here):
         return PatternDifference(0, torch.nan, torch.nan, torch.nan)
+    a, b = sparsity_of(first)[here], sparsity_of(second)[there]
     sparser = float(((a < b).double() + 0.5 * (a == b).double()).mean())
     cosine = torch.nan
     if images is not None:
-        shared = images[[places.index(index) for index in first.index.tolist()]]
-        d, e = (perturbations_of(run, shared)[both].flatten(1).double() for run in (first, second))
+        d = perturbations_of(first, images)[here].flatten(1).double()
+        e = perturbations_of(second.select(there), images[here]).flatten(1).double()
         cosine = float(torch.nn.functional.cosine_similarity(d, e).median())
-    return PatternDifference(len(both), sparser, kolmogorov_smirnov(a, b), cosine)
+    return PatternDifference(len(here), sparser, kolmogorov_smirnov(a, b), cosine)
 
 
 def kolmogorov_smirnov(a: Tensor, b: Tensor) -> float:
@@ -133,7 +142,7 @@ class Magnitudes:
 def magnitudes_of(run: Run, images: Tensor, samples: list[int] | None = None, bins: int = 40) -> Magnitudes:
     """Of the samples with a point, or of some of them, by their places."""
     d = perturbations_of(run, images)
-    chosen = found_in(run).nonzero().squeeze(1) if samples is None else torch.as_tensor(samples)
+    chosen = found_in(run).nonzero().squeeze(1) if samples is None else torch.tensor(samples, dtype=torch.int64)
     size = d[chosen].abs().flatten().double()
     if not size.numel():
         return Magnitudes(torch.linspace(0, 1, bins + 1), torch.zeros(bins), torch.nan)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pwcf.analysis.of_runs import align, attacked_in, found_in, needs_radii
+from pwcf.analysis.of_runs import attacked_in, found_in, needs_radii, one_metric, shared_places
 from pwcf.evaluation import Run
-from pwcf.runs import RecordedRun
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -33,7 +32,9 @@ class RadiusComparison:
     """Two runs sample by sample: the paper's figure of per-sample radii."""
 
     sample: Tensor
-    """(m,) places in the runs, by rising radius of the first"""
+    """(m,) places in the first run, by its rising radius"""
+    second_sample: Tensor
+    """(m,) places of the same samples in the second"""
     first: Tensor
     """(m,)"""
     second: Tensor
@@ -78,7 +79,7 @@ def eps_choices(run: Run, choices: Iterable[float]) -> list[EpsChoice]:
         broken = attacked & (radius <= eps)
         within = float(broken.double().sum() / attacked.sum().clamp(min=1))
         robust = float((attacked & ~broken).double().mean())
-        found.append(EpsChoice(float(eps), robust, within, float(eps) / median))
+        found.append(EpsChoice(float(eps), robust, within, float(eps) / median if median else math.inf))
     return found
 
 
@@ -103,11 +104,10 @@ def compare_radii(first: Run, second: Run) -> RadiusComparison:
     """Two min-radius runs about the same samples, where both have a point."""
     for run in (first, second):
         needs_radii(run, "compare_radii")
-    if isinstance(first, RecordedRun) and isinstance(second, RecordedRun):
-        first, second = align((first, second))
-    if len(first.radius) != len(second.radius):
-        raise ValueError(f"runs: expected the same samples, found {len(first.radius)} and {len(second.radius)} of them")
-    both = (found_in(first) & found_in(second)).nonzero().squeeze(1)
-    a, b = first.radius.cpu().double()[both], second.radius.cpu().double()[both]
-    order = a.argsort(stable=True)
-    return RadiusComparison(both[order], a[order], b[order])
+    one_metric((first, second), "compare_radii")
+    here, there = shared_places(first, second)
+    both = found_in(first)[here] & found_in(second)[there]
+    here, there = here[both], there[both]
+    order = first.radius.cpu()[here].argsort(stable=True)
+    here, there = here[order], there[order]
+    return RadiusComparison(here, there, first.radius.cpu().double()[here], second.radius.cpu().double()[there])

@@ -16,7 +16,8 @@ from pwcf.runs.worker import plan_of
 def retrace(run: RecordedRun, samples: Sequence[int]) -> dict[str, list[Trace]]:
     """By attack, a trace for each of the samples, by their places in the run.
 
-    Each attack searches by itself, with its share of the budget: what a portfolio tells later attacks is not told.
+    Each attack searches by itself with an equal share of the budget, all of it for the search: it is not told what
+    others found, and nothing is kept for checks, evidence or the grid of 8-bit images. Radii may differ from the run's.
     """
     settings = run.header.settings
     model = open_model(settings)

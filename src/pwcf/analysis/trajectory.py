@@ -17,7 +17,7 @@ from pwcf.evaluation import BUDGET, default_batch
 from pwcf.losses import as_loss
 from pwcf.metrics import measured
 from pwcf.models import Classifier, Counted, check_inputs
-from pwcf.problems import MaxLoss, Problem, is_wrong
+from pwcf.problems import MaxLoss, Problem, is_defined, is_wrong
 
 # Distances at eps are rounded; so much more is still within.
 SLACK = 1e-6
@@ -89,6 +89,8 @@ def trace(
         model, images, labels, problem, attack, seed: as for ``evaluate``.
         budget: forward + backward passes per sample; here all of it is the attack's.
     """
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise ValueError(f"budget: expected an integer > 0, found {budget!r}")
     classifier = model if isinstance(model, Classifier) else Classifier(model)
     check_inputs(classifier, images, labels)
     problem, images = problem.of(classifier), images.detach()
@@ -96,8 +98,9 @@ def trace(
     watched = _Watched(classifier, images, labels, problem)
     with classifier.in_use(), torch.no_grad():
         clean = torch.cat([classifier(x) for x in torch.split(images, watched.batch)])
-    right = ~is_wrong(clean, labels, problem.targeted)
-    rows = right.nonzero().squeeze(1)
+    # As evaluate tells who is to be attacked: where logits tie the first class is the model's, NaN is no answer.
+    wrong = (clean.argmax(1) == labels) == problem.targeted
+    rows = (~wrong & is_defined(clean)).nonzero().squeeze(1)
     if len(rows):
         lower, upper = (torch.full_like(images[rows], side) for side in classifier.bounds)
         eps = problem.radii(len(images))[rows.cpu()].to(images.device) if isinstance(problem, MaxLoss) else None

@@ -80,8 +80,13 @@ class Run:
         """The answers about some of the samples (m,), by their places."""
         here = rows.to(self.x_adv.device)
         evidence = {name: values[rows] for name, values in vars(self.evidence).items()}
+        problem = self.problem
+        if isinstance(problem, MaxLoss) and isinstance(problem.eps, Tensor) and problem.eps.dim() == 1:
+            eps = problem.eps[rows.to(problem.eps.device)]
+            problem = MaxLoss(problem.metric, eps, problem.loss, targeted=problem.targeted)
         return replace(
             self,
+            problem=problem,
             radius=self.radius[rows],
             adversarial=self.adversarial[rows],
             x_adv=self.x_adv[here],
