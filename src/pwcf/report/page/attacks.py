@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from pwcf.analysis import Agreement, agreement_of, agreement_within, attacks_name, found_in, metric_name, quantiles_of
+from pwcf.analysis import Agreement, agreement_of, attacks_name, found_in, metric_name, quantiles_of
 from pwcf.problems import MaxLoss
-from pwcf.report.page.gallery import Named
+from pwcf.report.page.gallery import Key, Named
+from pwcf.runs.comparison import sample_places
 
 
 def contributions(each: Named) -> list[dict[str, Any]]:
@@ -33,35 +34,48 @@ def contributions(each: Named) -> list[dict[str, Any]]:
 
 
 def agreements(runs: Sequence[Named]) -> list[dict[str, Any]]:
-    """Between the attacks of one run, and between runs of one model that differ in their attacks."""
+    """Between runs of one model that differ in their attacks.
+
+    Not between the attacks of one run: a later one is told what earlier ones found and credited only where it
+    improves on that, so what it would have broken by itself nobody knows.
+    """
     made = []
-    for i, each in enumerate(runs):
-        if len(each.run.contributions) < 2 or isinstance(each.run.problem, MaxLoss):
-            continue
-        eps = quantiles_of(each.run, (0.5,))[0.5]
-        if math.isfinite(eps):
-            told = agreement_within(each.run, eps)
-            made.append({"runs": [i], "title": each.name, "eps": eps, "within": True, **_told(told)})
+    several = len({each.data for each in runs}) > 1
     for members in _rivals(runs):
+        first = runs[members[0]]
         within: float | None = None
-        if not isinstance(runs[members[0]].run.problem, MaxLoss):
+        if not isinstance(first.run.problem, MaxLoss):
             within = min(quantiles_of(runs[i].run, (0.5,))[0.5] for i in members)
             if not math.isfinite(within):
                 continue
         told = agreement_of({runs[i].name: runs[i].run for i in members}, within)
         if told.samples:
-            title = f"{metric_name(runs[members[0]].run)}: runs of one model with different attacks"
-            made.append({"runs": members, "title": title, "eps": within, "within": False, **_told(told)})
+            what = [
+                metric_name(first.run),
+                *([first.data] if several else []),
+                *(["targeted"] if first.targeted else []),
+            ]
+            title = f"{', '.join(what)}: runs of one model with different attacks"
+            made.append({"runs": members, "title": title, "eps": within, **_told(told)})
     return made
 
 
 def _rivals(runs: Sequence[Named]) -> list[list[int]]:
-    grouped: dict[tuple[object, ...], list[int]] = {}
+    """Runs about one question, model and data that share samples, all of them."""
+    grouped: dict[tuple[object, ...], list[tuple[set[Key], list[int]]]] = {}
     for i, each in enumerate(runs):
-        header = each.run.header
-        key = (header.model.fingerprint, header.settings.metric, header.settings.eps, header.settings.targeted)
-        grouped.setdefault(key, []).append(i)
-    return [each for each in grouped.values() if len({attacks_name(runs[i].run) for i in each}) > 1]
+        header, samples = each.run.header, set(sample_places(each.run.rows))
+        key = (header.model.fingerprint, header.settings.metric, header.settings.eps, each.targeted, each.data)
+        sets = grouped.setdefault(key, [])
+        for shared, members in sets:
+            if shared & samples:
+                shared &= samples
+                members.append(i)
+                break
+        else:
+            sets.append((samples, [i]))
+    found = [members for sets in grouped.values() for _, members in sets]
+    return [each for each in found if len({attacks_name(runs[i].run) for i in each}) > 1]
 
 
 def _told(agreement: Agreement) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from pwcf.analysis import attacked_in
+from pwcf.analysis import found_in
 from pwcf.report.page.originals import Originals
 from pwcf.report.page.pictures import are_images, perturbation_of, picture_of, values_of
 from pwcf.runs import RecordedRun, RunError, RunFolder
@@ -21,13 +21,13 @@ from pwcf.runs.shard import read_tensors
 Key = tuple[str, int, int]
 """of a sample: digest of its image, its label, the how manieth of these"""
 SAMPLES = 500
-"""shown at most, of each set of data, unless one asks for more"""
+"""shown at most, unless one asks for more"""
 PICTURE_BYTES = 7_000_000
-"""of all pictures together: a page stays below 10 MB"""
+"""of all pictures together, about: see ``PAGE_BYTES`` of write.py"""
 BYTES_PER_VALUE = 1.0
 """of a picture in base64, measured on photographs; drawings take half"""
 ENDS = 6
-"""samples with the smallest and the largest radii of each run that are always shown"""
+"""samples with the smallest and as many with the largest radii of each run that are shown first of all"""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,12 @@ class Named:
     """its name among the runs about the same question"""
     run: RecordedRun
     path: Path
+    data: str
+    """what its data is called: the same for runs that share samples, different for all others"""
 
     @property
-    def data(self) -> str:
-        """What the data is called, without where it lies."""
-        return self.run.header.settings.data.rstrip("/").rpartition("/")[2]
+    def targeted(self) -> bool:
+        return self.run.header.settings.targeted
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -72,10 +73,10 @@ def gallery_of(runs: Sequence[Named], limit: int, originals: Originals) -> Shown
     samples: list[dict[str, Any]] = []
     number: dict[Key, int] = {}
     rows = []
-    sets = list(dict.fromkeys(each.run.header.data.fingerprint for each in runs))
+    sets = list(dict.fromkeys(each.data for each in runs))
     taken: set[str] = set()
     for each, place in zip(runs, places, strict=True):
-        letter = _letters(sets.index(each.run.header.data.fingerprint)) if len(sets) > 1 else ""
+        letter = _letters(sets.index(each.data)) if len(sets) > 1 else ""
         mine = [(key, where) for key, where in place.items() if key in chosen]
         images = _images(each, [where for _, where in mine], originals)
         points = _points(each, [where for _, where in mine], originals)
@@ -93,10 +94,10 @@ def gallery_of(runs: Sequence[Named], limit: int, originals: Originals) -> Shown
 
 
 def _chosen(runs: Sequence[Named], places: Sequence[Mapping[Key, int]], limit: int) -> set[Key]:
-    """Evenly over the order of radii, with every run's nearest and farthest; all if they are few enough."""
+    """Every run's nearest and farthest, the others evenly over the order of radii; all if they are few enough."""
     ranks: dict[Key, list[float]] = {}
     values: dict[Key, int] = {}
-    ends: set[Key] = set()
+    ends: list[list[Key]] = []
     for each, place in zip(runs, places, strict=True):
         order = np.argsort(each.run.radius.numpy(), kind="stable")
         rank = np.empty(len(order))
@@ -106,17 +107,22 @@ def _chosen(runs: Sequence[Named], places: Sequence[Mapping[Key, int]], limit: i
             ranks.setdefault(key, []).append(float(rank[where]))
             values[key] = size
         keys = {where: key for key, where in place.items()}
-        attacked = attacked_in(each.run).numpy()[order]
-        # Samples that are wrong as they are have the least radius of all, and nothing to be seen.
-        ends |= {keys[where] for where in (*order[attacked][:ENDS], *order[attacked][-ENDS:])}
+        # Samples that are wrong as they are have the least radius of all, those without a point the largest, and
+        # nothing to be seen.
+        near = [keys[where] for where in order[found_in(each.run).numpy()[order]]]
+        ends += [near[:ENDS], near[::-1][:ENDS]]
     # An original, which all runs share, and two pictures for each run.
     cost = sum(values[key] * (1 + 2 * len(ranks[key])) for key in ranks) * BYTES_PER_VALUE
     count = min(limit, int(len(ranks) * min(1.0, PICTURE_BYTES / max(cost, 1))))
     ordered = sorted(ranks, key=lambda key: sum(ranks[key]) / len(ranks[key]))
     if len(ordered) <= count:
         return set(ordered)
-    even = np.linspace(0, len(ordered) - 1, count).round().astype(int)
-    return {ordered[i] for i in even} | (ends if count else set())
+    # The ends in turn, the utmost of every run first; no more than leave room for what is between.
+    in_turn = dict.fromkeys(key for nth in zip_longest(*ends) for key in nth if key is not None)
+    chosen = set(islice(in_turn, max(count // 2, min(count, len(ends)))))
+    rest = [key for key in ordered if key not in chosen]
+    even = np.linspace(0, len(rest) - 1, count - len(chosen)).round().astype(int)
+    return chosen | {rest[i] for i in even}
 
 
 def _images(each: Named, places: Sequence[int], originals: Originals) -> dict[int, Tensor]:

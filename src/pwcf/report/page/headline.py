@@ -6,10 +6,22 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pwcf.analysis import accuracy_of, attacked_in, converged_in, found_in, metric_name, quantiles_of
+import numpy as np
+
+from pwcf.analysis import (
+    accuracy_of,
+    attacked_in,
+    converged_in,
+    defined_in,
+    eps_text,
+    found_in,
+    metric_name,
+    quantiles_of,
+)
 from pwcf.problems import MaxLoss
 from pwcf.report.page.gallery import Named
-from pwcf.report.page.labels import eps_text, percent
+from pwcf.report.page.infinity import sent
+from pwcf.report.page.labels import percent
 
 
 def cards(runs: Sequence[Named]) -> list[dict[str, Any]]:
@@ -43,7 +55,7 @@ def overview(each: Named) -> dict[str, Any]:
         "passes": float(run.passes.total[attacked].double().mean()) if attacked.any() else None,
         "seconds": run.seconds,
         "robust": accuracy_of(run).robust if _asks_loss(each) else None,
-        "median": None if _asks_loss(each) else quantiles_of(run, (0.5,))[0.5],
+        "median": None if _asks_loss(each) else sent(quantiles_of(run, (0.5,))[0.5]),
         "mean": float(run.radius[found].mean()) if not _asks_loss(each) and found.any() else None,
     }
     return line
@@ -55,10 +67,21 @@ def _asks_loss(each: Named) -> bool:
 
 def _question(each: Named) -> tuple[str, str]:
     settings, metric = each.run.header.settings, metric_name(each.run)
-    aim = "classified as wanted" if settings.targeted else "misclassified"
     if settings.eps is None:
-        return f"Distance to the nearest {aim} point, {metric}", "median radius"
-    return f"Accuracy under attack within {metric} {eps_text(settings.eps)}", "robust accuracy"
+        return f"Distance to the nearest {_aim(each)} point, {metric}", "median radius"
+    within = f"within {metric} {eps_text(settings.eps)}"
+    if settings.targeted:
+        return f"Targeted: share that no attack turns into the wanted class {within}", "robust accuracy"
+    return f"Accuracy under attack {within}", "robust accuracy"
+
+
+def _aim(each: Named) -> str:
+    """What an adversarial point is."""
+    return "classified as wanted" if each.targeted else "misclassified"
+
+
+def _point(each: Named) -> str:
+    return "point classified as wanted" if each.targeted else "misclassified point"
 
 
 def _radius(each: Named) -> dict[str, Any]:
@@ -73,27 +96,45 @@ def _radius(each: Named) -> dict[str, Any]:
             "sentence": "No sample was attacked.",
             "evidence": _idle(each),
         }
-    if math.isinf(median):
-        sentence = f"For most of the {attacked} attacked samples no misclassified point was found."
+    converged, number = int(converged_in(run).sum()), int(found.sum())
+    if not number:
+        whom = "the one attacked sample" if attacked == 1 else f"any of the {attacked} attacked samples"
+        sentence = f"No {_point(each)} was found for {whom}."
+    elif attacked == 1:
+        sentence = f"The one attacked sample has a {_point(each)} at {metric} distance {median:.4g}."
+    elif math.isinf(median):
+        sentence = f"For most of the {attacked} attacked samples no {_point(each)} was found."
     else:
         upper = f"{high:.4g}" if math.isfinite(high) else "beyond what was found"
         sentence = (
-            f"Half of the {attacked} attacked samples have a misclassified point within {metric} distance "
+            f"Half of the {attacked} attacked samples have a {_point(each)} within {metric} distance "
             f"{median:.4g} (quartiles {low:.4g} to {upper})."
         )
-    converged, number = int(converged_in(run).sum()), int(found.sum())
-    evidence = [f"A verified point was found for {number} of {attacked} attacked samples{_violation(each)}."]
+    evidence = [f"A verified point was found for {number} of {_samples(attacked, 'attacked ')}{_violation(each)}."]
     if number:
-        shrink = float(run.evidence.shrink[found].nanmedian())
         left = number - converged
-        open_ones = (
-            f"{left} ended before their evidence sufficed: those radii are upper bounds, which a longer search nearby "
-            f"might lower (by {percent(shrink, 2)} in the median, by linear models)"
-            if left
-            else "none is left open"
+        evidence.append(f"{_searches(converged)} converged; {_open(each, left) if left else 'none is left open'}.")
+    return {
+        "value": sent(median), "low": sent(low), "high": sent(high), "sentence": sentence,
+        "evidence": [*evidence, *_idle(each)],
+    }  # fmt: skip
+
+
+def _open(each: Named, left: int) -> str:
+    """Of searches that found a point and did not converge."""
+    run = each.run
+    shrink = run.evidence.shrink[found_in(run) & ~converged_in(run)].double().cpu()
+    known = shrink[~shrink.isnan()].numpy()
+    by = f" (by {percent(float(np.median(known)), 2)} in the median, by linear models)" if len(known) else ""
+    if left == 1:
+        return (
+            "1 ended before its evidence sufficed: that radius is an upper bound, which a longer search nearby might "
+            f"lower{by.replace(' in the median', '')}"
         )
-        evidence.append(f"{_searches(converged)} converged; {open_ones}.")
-    return {"value": median, "low": low, "high": high, "sentence": sentence, "evidence": [*evidence, *_idle(each)]}
+    return (
+        f"{left} ended before their evidence sufficed: those radii are upper bounds, which a longer search nearby "
+        f"might lower{by}"
+    )
 
 
 def _accuracy(each: Named) -> dict[str, Any]:
@@ -101,13 +142,18 @@ def _accuracy(each: Named) -> dict[str, Any]:
     told = accuracy_of(run)
     attacked, broken = int(attacked_in(run).sum()), int(found_in(run).sum())
     metric, eps = metric_name(run), eps_text(told.eps)
+    does = "withstand every attack" if not each.targeted else "are not classified as wanted by any attack"
     sentence = (
-        f"{percent(told.robust)} of {told.samples} samples withstand every attack within {metric} {eps} "
+        f"{percent(told.robust)} of {_samples(told.samples)} {does} within {metric} {eps} "
         f"(95 % interval {percent(told.low)} to {percent(told.high)}, for samples like these)."
     )
-    evidence = [f"{broken} of {attacked} attacked samples were broken, each by a verified point{_violation(each)}."]
+    evidence = [f"{broken} of {_samples(attacked, 'attacked ')} {'was' if broken == 1 else 'were'} broken"]
+    evidence[0] += f"{', each' if broken > 1 else ''} by a verified point{_violation(each)}." if broken else "."
     if told.unsettled:
-        evidence.append(f"{told.unsettled} stand because no attack broke them, which is no proof: a stronger one may.")
+        stand = "1 stands because no attack broke it" if told.unsettled == 1 else (
+            f"{told.unsettled} stand because no attack broke them"
+        )  # fmt: skip
+        evidence.append(f"{stand}, which is no proof: a stronger one may.")
     return {
         "value": told.robust, "low": told.low, "high": told.high, "sentence": sentence,
         "evidence": [*evidence, *_idle(each)],
@@ -118,8 +164,12 @@ def _searches(count: int) -> str:
     return f"{count} search" if count == 1 else f"{count} searches"
 
 
+def _samples(count: int, kind: str = "") -> str:
+    return f"{count} {kind}sample" if count == 1 else f"{count} {kind}samples"
+
+
 def _violation(each: Named) -> str:
-    """How far points are from being misclassified: verified ones are, so this says 0 unless a file was changed."""
+    """How far points are from being what they should be: verified ones are, so 0 unless a file was changed."""
     found = found_in(each.run)
     values = each.run.evidence.violation[found]
     return f", with violation {float(values.nan_to_num(0).max()):.3g}" if len(values) else ""
@@ -128,15 +178,29 @@ def _violation(each: Named) -> str:
 def _idle(each: Named) -> list[str]:
     """Samples that were not attacked."""
     run = each.run
-    idle = len(run.status) - int(attacked_in(run).sum())
+    n, undefined = len(run.status), int((~defined_in(run)).sum())
+    wrong = n - int(attacked_in(run).sum()) - undefined
+    clean = "not yet of the wanted class" if each.targeted else "clean accuracy"
     sentences = []
-    if idle:
-        what = "are of the wanted class" if run.problem.targeted else "are misclassified"
-        consequence = "count as broken" if _asks_loss(each) else "are not among these radii"
+    if wrong:
+        what = "of the wanted class" if each.targeted else "misclassified"
+        counted = ("counts" if wrong == 1 else "count") + " as broken"
+        consequence = counted if _asks_loss(each) else f"{_are(wrong)} not among these radii"
+        as_it_is = "as it is" if wrong == 1 else "as they are"
+        sentences.append(f"{wrong} of {_samples(n)} {_are(wrong)} {what} {as_it_is} and {consequence}")
+    if undefined:
+        whose = "it" if undefined == 1 else "them"
+        consequence = "not robust" if _asks_loss(each) else "not among these radii"
         sentences.append(
-            f"{idle} of {len(run.status)} samples {what} as they are and {consequence}: clean accuracy "
-            f"{percent(run.clean_accuracy)}."
+            f"For {undefined} of {_samples(n)} the model gives no finite logits: nothing was attacked there, and the "
+            f"page counts {whose} as {consequence}"
         )
+    if sentences:
+        sentences[-1] += f"; {clean}: {percent(run.clean_accuracy)}"
     if not run.complete:
-        sentences.append(f"Not complete: {len(run.status)} of {run.header.samples} samples so far.")
-    return sentences
+        sentences.append(f"Not complete: {n} of {run.header.samples} samples so far")
+    return [f"{sentence}." for sentence in sentences]
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"

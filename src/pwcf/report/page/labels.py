@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from pwcf.analysis import attacks_name, metric_name, model_name
+from pwcf.analysis import attacks_name, eps_text, metric_name, model_name
+from pwcf.report.page.sets import data_names, own_name
 from pwcf.runs import RecordedRun
 
 
@@ -18,14 +20,17 @@ class Label(NamedTuple):
 
 def labels_of(runs: Sequence[RecordedRun], folders: Sequence[str]) -> list[Label]:
     """``folders``: names that are used where nothing else differs."""
-    first = [(model_name(run), question_of(run)) for run in runs]
+    losses = {run.header.settings.loss for run in runs if run.header.settings.eps is not None}
+    first = [(model_name(run), question_of(run, named=len(losses) > 1)) for run in runs]
     differs = [len({pair[i] for pair in first}) > 1 for i in (0, 1)]
     series = [[model] if differs[0] or not differs[1] else [] for model, _ in first]
     questions = [question if differs[1] or len(runs) == 1 else "" for _, question in first]
-    for part in _FURTHER:
+    data = data_names(runs)
+    # A run's own file where the set is called after another's.
+    data = [name if name.endswith(own := own_name(run)) else own for name, run in zip(data, runs, strict=True)]
+    for texts in ([attacks_name(run) for run in runs], data, *([part(run) for run in runs] for part in _FURTHER)):
         if _distinct(series, questions):
             break
-        texts = [part(run) for run in runs]
         if len(set(texts)) > 1:
             series = [[*have, text] for have, text in zip(series, texts, strict=True)]
     if not _distinct(series, questions):
@@ -39,8 +44,6 @@ def labels_of(runs: Sequence[RecordedRun], folders: Sequence[str]) -> list[Label
 
 
 _FURTHER: tuple[Callable[[RecordedRun], str], ...] = (
-    attacks_name,
-    lambda run: run.header.settings.data.rstrip("/").rpartition("/")[2],
     lambda run: f"budget {run.header.budget}",
     lambda run: f"seed {run.header.settings.seed}",
     lambda run: f"model {run.header.model.fingerprint[:6]}",
@@ -52,11 +55,14 @@ def _distinct(series: Sequence[Sequence[str]], questions: Sequence[str]) -> bool
     return len(set(pairs)) == len(pairs)
 
 
-def question_of(run: RecordedRun) -> str:
+def question_of(run: RecordedRun, *, named: bool = False) -> str:
+    """``named``: with its loss even if that is the usual one."""
     settings = run.header.settings
     words = metric_name(run)
     if settings.eps is not None:
-        words += f" ≤ {eps_text(settings.eps)}" + ("" if settings.loss == "margin" else f", {settings.loss}")
+        words += f" ≤ {eps_text(settings.eps)}" + (
+            "" if settings.loss == "margin" and not named else f", {settings.loss}"
+        )
     return words + (", targeted" if settings.targeted else "")
 
 
@@ -65,9 +71,7 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def eps_text(eps: float) -> str:
-    """Steps of 8-bit images as fractions, as everyone writes them."""
-    steps = eps * 255
-    if 0.5 < steps < 64 and abs(steps - round(steps)) < 1e-6:
-        return f"{round(steps)}/255"
-    return f"{eps:.4g}"
+def names_among(labels: Sequence[Label]) -> list[str]:
+    """Short ones where these tell apart."""
+    seen = Counter(label.series for label in labels)
+    return [label.series if seen[label.series] == 1 else label.name for label in labels]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,13 @@ from torch import Tensor
 from pwcf.analysis import (
     Curve,
     accuracy_of,
+    align,
     attacked_in,
+    attacks_name,
     curve_of,
     easiest,
     eps_choices,
+    eps_text,
     found_in,
     hardest,
     metric_name,
@@ -27,7 +31,8 @@ from pwcf.analysis import (
 )
 from pwcf.problems import MaxLoss
 from pwcf.report.page.gallery import Key, Named
-from pwcf.report.page.labels import eps_text
+from pwcf.report.page.infinity import sent
+from pwcf.report.page.labels import Label, names_among
 from pwcf.report.page.turns import turns
 from pwcf.runs.comparison import sample_places
 
@@ -53,12 +58,13 @@ Numbered = list[tuple[int, Named]]
 """runs with their places on the page"""
 
 
-def comparable(runs: Sequence[Named]) -> dict[tuple[str, str], Numbered]:
-    """Runs by metric and, where there are several, by data: an eps of one is none of another."""
+def comparable(runs: Sequence[Named]) -> dict[tuple[str, str, bool], Numbered]:
+    """Runs by metric, by data where there are several, and by whether they are targeted: other questions each."""
     several = len({each.data for each in runs}) > 1
-    grouped: dict[tuple[str, str], Numbered] = {}
+    grouped: dict[tuple[str, str, bool], Numbered] = {}
     for i, each in enumerate(runs):
-        grouped.setdefault((metric_name(each.run), each.data if several else ""), []).append((i, each))
+        key = (metric_name(each.run), each.data if several else "", each.targeted)
+        grouped.setdefault(key, []).append((i, each))
     return grouped
 
 
@@ -69,7 +75,7 @@ def asks_radius(each: Named) -> bool:
 def curve_panels(runs: Sequence[Named]) -> list[dict[str, Any]]:
     """Robust accuracy over eps for every metric; max-loss runs are single points of it."""
     panels = []
-    for (metric, data), members in comparable(runs).items():
+    for (metric, data, targeted), members in comparable(runs).items():
         curves = {i: curve_of(each.run) for i, each in members if asks_radius(each)}
         points = [_point(i, each) for i, each in members if not asks_radius(each)]
         if not curves:
@@ -79,10 +85,11 @@ def curve_panels(runs: Sequence[Named]) -> list[dict[str, Any]]:
         panels.append({
             "metric": metric,
             "data": data,
+            "targeted": targeted,
             "reach": reach,
             "curves": [{"run": i, **_thinned(curve)} for i, curve in curves.items()],
             "points": points,
-            "crossings": _crossings(runs, curves),
+            **_crossings([(i, each) for i, each in members if asks_radius(each)]),
         })  # fmt: skip
     return panels
 
@@ -92,12 +99,20 @@ def _point(i: int, each: Named) -> dict[str, Any]:
     return {"run": i, **vars(told), "at": eps_text(told.eps)}
 
 
-def _crossings(runs: Sequence[Named], curves: dict[int, Curve]) -> list[dict[str, Any]]:
-    """Between models: two searches of one model may cross too, which tells nothing of it."""
-    models = {runs[i].series: runs[i].run.header.model.fingerprint for i in curves}
-    found = turns({runs[i].series: curve for i, curve in curves.items()})
-    between = [vars(each) for each in found if models[each.before] != models[each.after]]
-    return between[:CROSSINGS]
+def _crossings(members: Numbered) -> dict[str, Any]:
+    """Between models under the same attacks, on the samples they share: what else crosses tells nothing of models."""
+    names = names_among([Label(each.name, each.series) for _, each in members])
+    found = []
+    for (first, (_, a)), (second, (_, b)) in combinations(zip(names, members, strict=True), 2):
+        if a.run.header.model.fingerprint == b.run.header.model.fingerprint:
+            continue
+        if attacks_name(a.run) != attacks_name(b.run):
+            continue
+        shared = align([a.run, b.run])
+        if samples := len(shared[0].status):
+            found += turns({first: curve_of(shared[0]), second: curve_of(shared[1])}, samples)
+    found.sort(key=lambda each: each.eps)
+    return {"crossings": [vars(each) for each in found[:CROSSINGS]], "more": len(found[CROSSINGS:])}
 
 
 def _thinned(curve: Curve) -> dict[str, list[float]]:
@@ -110,9 +125,9 @@ def _thinned(curve: Curve) -> dict[str, list[float]]:
 def radius_panels(runs: Sequence[Named], number: dict[Key, int]) -> list[dict[str, Any]]:
     """How radii are spread, what usual eps would have told, and the ends of the list."""
     panels = []
-    for (metric, data), members in comparable(runs).items():
+    for (metric, data, targeted), members in comparable(runs).items():
         asked = [(i, each) for i, each in members if asks_radius(each)]
-        panel = _distributions(metric, data, asked, lambda each: each.run.radius, found_in_of)
+        panel = _distributions(metric, data, asked, lambda each: each.run.radius, found_in_of, targeted=targeted)
         if panel is None:
             continue
         usual = USUAL_EPS.get(metric, {}) if all(each.bounds == (0.0, 1.0) for _, each in asked) else {}
@@ -122,7 +137,7 @@ def radius_panels(runs: Sequence[Named], number: dict[Key, int]) -> list[dict[st
         panel["marks"] = [{"name": name, "eps": eps} for name, eps in sorted(marks.items(), key=lambda pair: pair[1])]
         for row, (_, each) in zip(panel["rows"], asked, strict=True):
             # Those without a point count: most may have none.
-            row["quartiles"] = list(quantiles_of(each.run, (0.25, 0.5, 0.75)).values())
+            row["quartiles"] = sent(list(quantiles_of(each.run, (0.25, 0.5, 0.75)).values()))
             row["choices"] = [vars(choice) for choice in eps_choices(each.run, [m["eps"] for m in panel["marks"]])]
             row["easiest"] = _numbers(each, easiest(each.run, FIRST), number)
             row["hardest"] = _numbers(each, hardest(each.run, FIRST), number)
@@ -154,8 +169,10 @@ def attacked_in_of(each: Named) -> Tensor:
 def sparsity_panels(runs: Sequence[Named]) -> list[dict[str, Any]]:
     """Of every metric: how many entries carry the perturbation."""
     made = []
-    for (metric, data), members in comparable(runs).items():
-        panel = _distributions(metric, data, members, lambda each: sparsity_of(each.run), found_in_of)
+    for (metric, data, targeted), members in comparable(runs).items():
+        panel = _distributions(
+            metric, data, members, lambda each: sparsity_of(each.run), found_in_of, targeted=targeted
+        )
         if panel is not None:
             entries = {math.prod(each.run.header.shape) for _, each in members}
             panel["most"] = math.sqrt(max(entries))
@@ -192,6 +209,7 @@ def _distributions(
     among: Callable[[Named], Tensor],
     *,
     log: bool = False,
+    targeted: bool = False,
 ) -> dict[str, Any] | None:
     """Histograms of several runs over the same bins; None where nobody has a value."""
     values = []
@@ -216,7 +234,7 @@ def _distributions(
             "beyond": int((some > high).sum()),
             "mean": float(some.mean()) if len(some) else None,
         })  # fmt: skip
-    return {"name": name, "data": data, "low": low, "high": high, "log": log, "rows": rows}
+    return {"name": name, "data": data, "targeted": targeted, "low": low, "high": high, "log": log, "rows": rows}
 
 
 def _reach(values: Sequence[Tensor]) -> float:

@@ -13,10 +13,12 @@ from typing import Any
 from pwcf.analysis import cross_metric, model_name
 from pwcf.report.page import attacks, headline, panels
 from pwcf.report.page.gallery import SAMPLES, Named, gallery_of
+from pwcf.report.page.infinity import sent
 from pwcf.report.page.labels import labels_of, question_of
 from pwcf.report.page.originals import Originals
 from pwcf.report.page.pictures import are_images, note_on
 from pwcf.report.page.provenance import provenance
+from pwcf.report.page.sets import data_names
 from pwcf.runs import RunError, load_run
 from pwcf.runs.figures import plain
 from pwcf.solvers import Status
@@ -42,7 +44,10 @@ def payload_of(
     # Points stay on disk until the gallery has chosen some: a large run does not fit into memory.
     loaded = [load_run(folder, tensors=False) for folder in folders]
     labels = labels_of(loaded, [Path(folder).resolve().name for folder in folders])
-    runs = [Named(*label, run, Path(folder)) for label, run, folder in zip(labels, loaded, folders, strict=True)]
+    runs = [
+        Named(*label, run, Path(folder), of)
+        for label, run, folder, of in zip(labels, loaded, folders, data_names(loaded), strict=True)
+    ]
     originals = Originals(data)
     shown = gallery_of(runs, SAMPLES if gallery is None else gallery, originals)
     remarks = list(originals.remarks)
@@ -90,17 +95,29 @@ def payload_of(
     return Payload(plain(content), remarks)
 
 
+ALIKE = 8
+"""colours; beyond them lines are dashed too, in two ways"""
+
+
 def tones(runs: Sequence[Named]) -> list[int]:
-    """Numbers of colours: a model keeps its colour in all plots, unless two runs of a plot would look alike."""
-    models = list(dict.fromkeys(model_name(each.run) for each in runs))
-    alike = [(model_name(each.run), question_of(each.run)) for each in runs]
-    if len(set(alike)) == len(alike):
-        return [models.index(model) for model, _ in alike]
+    """Numbers of colours: whoever is called the same looks the same in all plots, and nobody else of a plot does."""
+    found = [0] * len(runs)
     seen: dict[str, int] = {}
-    found = []
-    for _, question in alike:
-        found.append(seen.get(question, 0))
-        seen[question] = found[-1] + 1
+    for members in panels.comparable(runs).values():
+        series = list(dict.fromkeys(each.series for _, each in members))
+        taken: dict[int, str] = {}
+        for name in series:
+            if name in seen:
+                taken.setdefault(seen[name], name)
+        for name in series:
+            if name not in taken.values():
+                fresh = next((i for i in range(ALIKE) if i not in taken and i not in seen.values()), None)
+                free = next(i for i in range(len(series)) if i not in taken) if fresh is None else fresh
+                taken[free] = name
+        now = {name: i for i, name in taken.items()}
+        seen = now | seen
+        for i, each in members:
+            found[i] = now[each.series]
     return found
 
 
@@ -112,17 +129,17 @@ def _title(runs: Sequence[Named]) -> str:
 
 
 def _cross(runs: Sequence[Named]) -> list[dict[str, Any]]:
-    """For each set of data with more than one model and more than one metric."""
+    """For each set of data with more than one model and more than one metric; targeted runs for themselves."""
     tables = []
-    sets = list(dict.fromkeys(each.data for each in runs))
-    for data in sets:
-        found = cross_metric({each.name: each.run for each in runs if each.data == data})
+    several = len({each.data for each in runs}) > 1
+    for data, targeted in dict.fromkeys((each.data, each.targeted) for each in runs):
+        found = cross_metric({each.name: each.run for each in runs if (each.data, each.targeted) == (data, targeted)})
         if len(found.models) > 1 and len(found.metrics) > 1:
             tables.append({
-                "data": data if len(sets) > 1 else "",
+                "data": ", ".join(filter(None, (data if several else "", "targeted" if targeted else ""))),
                 "models": found.models,
                 "metrics": found.metrics,
-                "median": found.median.tolist(),
-                "relative": found.relative().tolist(),
+                "median": sent(found.median.tolist()),
+                "relative": sent(found.relative().tolist()),
             })  # fmt: skip
     return tables

@@ -12,11 +12,17 @@ from pwcf.analysis import Crossing, Curve, crossings
 
 LEAD = 0.03
 """A share of the samples by which one must be ahead somewhere before and after a turn."""
+FEWEST = 3
+"""samples that this lead must be, too"""
 
 
-def turns(curves: Mapping[str, Curve]) -> list[Crossing]:
-    """Of the crossings those between stretches on which someone is clearly ahead, in the order of eps."""
+def turns(curves: Mapping[str, Curve], samples: int) -> list[Crossing]:
+    """Of the crossings those between stretches on which someone is clearly ahead, in the order of eps.
+
+    ``samples``: of each curve.
+    """
     found = []
+    least = max(LEAD, FEWEST / max(samples, 1)) - 1e-9
     for pair in combinations(curves, 2):
         first, second = (curves[name] for name in pair)
         crossed = crossings({name: curves[name] for name in pair})
@@ -27,7 +33,7 @@ def turns(curves: Mapping[str, Curve]) -> list[Crossing]:
         for i, (start, end) in enumerate(pairwise(ends)):
             leads = [first.at(eps) - second.at(eps) for eps in steps if start <= eps < end]
             lead = max(leads, key=abs, default=0.0)
-            if abs(lead) >= LEAD:
+            if abs(lead) >= least:
                 clear.append((i, pair[0] if lead > 0 else pair[1]))
         for (_, before), (i, after) in pairwise(clear):
             if before != after:

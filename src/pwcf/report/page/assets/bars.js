@@ -8,7 +8,7 @@ function barsFigure({ title, about, lines, categories, tabular }) {
     const total = line.parts.reduce((sum, [, count]) => sum + count, 0) || 1;
     let from = 0;
     return [
-      svg('text', { class: 'row-name', x: 0, y: i * rowHeight + 14 }, line.name),
+      svg('text', { class: 'row-name', x: 0, y: i * rowHeight + 14 }, fitted(line.name, width - 4, 13)),
       svg('rect', { class: 'track', x: 0, y: i * rowHeight + 22, width, height: 14, rx: 2 }),
       line.parts.map(([name, count]) => {
         const x = (from / total) * width;
@@ -16,15 +16,9 @@ function barsFigure({ title, about, lines, categories, tabular }) {
         return count > 0 && svg('rect', { x, y: i * rowHeight + 22, width: Math.max(0, (count / total) * width - 1.5), height: 14, rx: 2, fill: colours.get(name) },
           svg('title', null, `${name}: ${count} of ${total}`));
       }),
-      svg('text', { x: 0, y: i * rowHeight + 49, class: 'mark-name' }, fitted(words(line), width)),
+      svg('text', { x: 0, y: i * rowHeight + 49, class: 'mark-name' }, fitted(words(line), width - 4, 11)),
     ];
   }));
   const description = `Stacked bars. ${lines.map((line) => `${line.name}: ${words(line)}`).join('; ')}.`;
   return figure({ title, about, draw, description, after: legend, tabular });
 }
-
-// A line of text that does not run out of its plot; the table has all of it.
-const fitted = (text, width) => {
-  const room = Math.floor(width / 5.9);
-  return text.length > room ? `${text.slice(0, room - 1)}…` : text;
-};

@@ -11,7 +11,12 @@ const accuracyAt = (curve, eps) => {
 function curvesFigure(panel) {
   const axis = { low: 0, high: panel.reach };
   const hidden = new Set();
-  const hiddenSeries = () => new Set([...hidden].map((run) => page.runs[run].series));
+  const names = namesAmong(panel.curves.map((curve) => curve.run));
+  // A point belongs to the curves that are called the same, if there are any.
+  const pointHidden = (point) => {
+    const own = panel.curves.filter((curve) => page.runs[curve.run].series === page.runs[point.run].series);
+    return own.length > 0 && own.every((curve) => hidden.has(curve.run));
+  };
   let reading = null;
   let x = null;
   let height = 0;
@@ -27,7 +32,7 @@ function curvesFigure(panel) {
       event.currentTarget.setAttribute('aria-pressed', String(shown));
       made.redraw();
     },
-  }, swatch(runTone(curve.run)), page.runs[curve.run].series, values.get(curve.run)))));
+  }, runSwatch(curve.run), names.get(curve.run), values.get(curve.run)))));
 
   const read = (eps, aloud) => {
     reading = eps;
@@ -36,7 +41,7 @@ function curvesFigure(panel) {
     });
     at.textContent = eps === null ? '' : `At eps = ${number(eps, 3)}`;
     if (aloud) live.textContent = `eps ${number(eps, 3)}: ${panel.curves.filter((curve) => !hidden.has(curve.run))
-      .map((curve) => `${page.runs[curve.run].series} ${percent(accuracyAt(curve, eps))}`).join(', ')}`;
+      .map((curve) => `${names.get(curve.run)} ${percent(accuracyAt(curve, eps))}`).join(', ')}`;
     const old = made?.plot.querySelector('.reading-marks');
     if (old) old.replaceWith(marks());
   };
@@ -68,16 +73,16 @@ function curvesFigure(panel) {
         svg('line', { class: 'cross-line', x1: x(each.eps), x2: x(each.eps), y1: y(each.accuracy), y2: height }),
       ]),
       panel.curves.filter((curve) => !hidden.has(curve.run)).map((curve) => svg('path', {
-        class: 'curve', d: steps(curve), stroke: runTone(curve.run), 'stroke-dasharray': page.runs[curve.run].tone > 7 ? '6 4' : null,
+        class: 'curve', d: steps(curve), stroke: runTone(curve.run), 'stroke-dasharray': runDash(curve.run),
       })),
       panel.crossings.filter((each) => each.eps <= axis.high).map((each) => svg('circle', {
         class: 'cross-ring', cx: x(each.eps), cy: y(each.accuracy), r: 5 })),
-      panel.points.filter((point) => !hiddenSeries().has(page.runs[point.run].series)).map((point) => svg('g', { stroke: runTone(point.run) },
+      panel.points.filter((point) => !pointHidden(point)).map((point) => svg('g', { stroke: runTone(point.run) },
         svg('line', { class: 'error-bar', x1: x(point.eps), x2: x(point.eps), y1: y(point.low), y2: y(point.high) }),
         [point.low, point.high].map((end) => svg('line', { class: 'error-bar', x1: x(point.eps) - 4, x2: x(point.eps) + 4, y1: y(end), y2: y(end) })),
         svg('rect', { class: 'point', x: x(point.eps) - 5, y: y(point.robust) - 5, width: 10, height: 10, fill: runTone(point.run),
           transform: `rotate(45 ${x(point.eps)} ${y(point.robust)})` }),
-        svg('title', null, pointSentence(point)))));
+        svg('title', null, pointSentence(panel, point)))));
     drawn.append(marks());
     return drawn;
   };
@@ -100,7 +105,7 @@ function curvesFigure(panel) {
   };
 
   const made = figure({
-    title: panelTitle(panel.metric, panel.data),
+    title: panelTitle(panel.metric, panel),
     description: curvesDescription(panel),
     draw, keys,
     after: [legend, at, live, crossingFacts(panel), pointFacts(panel)],
@@ -112,12 +117,13 @@ function curvesFigure(panel) {
   return made;
 }
 
-const pointSentence = (point) => `${page.runs[point.run].series}: ${percent(point.robust)} robust at eps ${point.at} (95 % interval ${percent(point.low)} to ${percent(point.high)})`;
+const pointSentence = (panel, point) => `${namesAmong(panel.points.map((each) => each.run)).get(point.run)}: ${percent(point.robust)} robust at eps ${point.at} (95 % interval ${percent(point.low)} to ${percent(point.high)})`;
 
 function curvesDescription(panel) {
+  const names = namesAmong(panel.curves.map((curve) => curve.run));
   const told = panel.curves.map((curve) => {
     const half = curve.eps.find((_, i) => curve.accuracy[i] <= curve.accuracy[0] / 2);
-    return `${page.runs[curve.run].series} falls from ${percent(curve.accuracy[0])} and is halved ${known(half) ? `at eps ${number(half, 3)}` : 'nowhere in reach'}`;
+    return `${names.get(curve.run)} falls from ${percent(curve.accuracy[0])} and is halved ${known(half) ? `at eps ${number(half, 3)}` : 'nowhere in reach'}`;
   });
   return `Line plot of robust accuracy over eps in ${panel.metric}. ${told.join('; ')}.`;
 }
@@ -126,19 +132,19 @@ function crossingFacts(panel) {
   if (!panel.crossings.length) return null;
   return [
     h('p', { class: 'note turns' }, 'Which model is more robust depends on eps:'),
-    h('ul', { class: 'facts' }, panel.crossings.map((each) => h('li', null, `${each.before} below `, h('strong', null, number(each.eps, 3)), `, ${each.after} from there on.`))),
+    h('ul', { class: 'facts' }, panel.crossings.map((each) => h('li', null, `${each.before} below `, h('strong', null, number(each.eps, 3)), `, ${each.after} from there on.`)), panel.more > 0 && h('li', null, `and ${panel.more} more.`)),
   ];
 }
 
 function pointFacts(panel) {
   if (!panel.points.length) return null;
-  return h('ul', { class: 'facts' }, panel.points.map((point) => h('li', null, swatch(runTone(point.run)), pointSentence(point), '.')));
+  return h('ul', { class: 'facts' }, panel.points.map((point) => h('li', null, runSwatch(point.run), pointSentence(panel, point), '.')));
 }
 
 function curvesTable(panel, axis) {
-  const places = ticks(axis, 12);
+  const places = ticks(axis, 12), names = namesAmong(panel.curves.map((curve) => curve.run));
   return table(
-    [{ head: `eps, ${panel.metric}`, show: (value) => number(value) }, ...panel.curves.map((curve) => ({ head: page.runs[curve.run].series, show: (value) => percent(value) }))],
+    [{ head: `eps, ${panel.metric}`, show: (value) => number(value) }, ...panel.curves.map((curve) => ({ head: names.get(curve.run), show: (value) => percent(value) }))],
     places.map((eps) => [eps, ...panel.curves.map((curve) => accuracyAt(curve, eps))]),
     { caption: `Robust accuracy at some eps, ${panel.metric}` });
 }

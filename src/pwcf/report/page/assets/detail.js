@@ -15,9 +15,10 @@ function openSample(place, run) {
   current = entry;
   // What has the focus is about to be made anew: whoever goes through samples by keys must not lose their place.
   const held = ['previous', 'next'].find((name) => document.activeElement?.classList.contains(name));
+  const again = dialog.open;
   showSample();
   if (!dialog.open) dialog.showModal();
-  (dialog.querySelector(`.${held}:not(:disabled)`) ?? dialog).focus({ preventScroll: true });
+  (dialog.querySelector(`.${held}:not(:disabled)`) ?? (again ? document.getElementById('detail-title') : dialog)).focus({ preventScroll: true });
   dialog.scrollTop = 0;
   remember(addressOf(entry));
 }
@@ -62,7 +63,7 @@ function showSample() {
   const others = entries.filter((each) => each.sample === entry.sample);
   clear(dialog).append(
     h('div', { class: 'detail-top' },
-      h('div', null, h('h3', { id: 'detail-title' }, `Sample ${entry.sample.id}: ${entry.sample.class} → ${verdict(entry)}`),
+      h('div', null, h('h3', { id: 'detail-title', tabindex: '-1' }, `Sample ${entry.sample.id}: ${classOf(entry)} → ${verdict(entry)}`),
         h('p', { class: 'note' }, `${run.name}${position >= 0 ? ` · ${position + 1} of ${listed.length}` : ''}`)),
       h('nav', { 'aria-label': 'Samples' }, turn(-1, '←', 'Previous sample'), turn(1, '→', 'Next sample'),
         h('button', { type: 'button', class: 'close', onclick: () => dialog.close() }, 'Close'))),
@@ -71,7 +72,7 @@ function showSample() {
       pairs([
         [radiusName(entry), found ? h('strong', null, number(value(entry, 'radius'), 5)) : '–'],
         ['metric', run.metric], ['found by', value(entry, 'attack') || '–'],
-        ['ended', [badge(status), ` ${page.status_sentences[status] ?? ''}`]],
+        ['ended', [badge(entry), run.targeted && wrongAlready(entry) ? '' : ` ${page.status_sentences[status] ?? ''}`]],
         [run.targeted ? 'wanted class' : 'label', entry.sample.class], ['model says', value(entry, 'clean_label')], ['at the point', found ? value(entry, 'adversarial_label') : '–'],
         ['passes', whole(value(entry, 'passes'))],
       ]),
@@ -95,12 +96,13 @@ function othersTable(entry, others) {
       h('td', { class: 'text' }, small(value(each, 'adversarial_picture'), `Adversarial point of ${page.runs[each.run].name}`)),
       h('td', { class: 'text' }, small(value(each, 'perturbation_picture'), `What ${page.runs[each.run].name} added, amplified`)),
       h('td', { class: 'text' }, verdict(each)), h('td', null, broken(each) ? number(value(each, 'radius')) : '–'),
-      h('td', null, value(each, 'attack') || '–'), h('td', null, badge(value(each, 'status'))),
+      h('td', null, value(each, 'attack') || '–'), h('td', null, badge(each)),
       h('td', null, each === entry ? '' : h('button', { type: 'button', onclick: () => openSample(each.place, each.run) }, 'Show')))))));
 }
 
 dialog.addEventListener('keydown', (event) => {
   if (event.altKey || event.ctrlKey || event.metaKey) return;
+  if (event.target.closest('.scroll')) return; // they scroll a table there
   if (event.key === 'ArrowRight') { go(1); event.preventDefault(); }
   if (event.key === 'ArrowLeft') { go(-1); event.preventDefault(); }
 });

@@ -19,8 +19,11 @@ const clear = (element) => { element.replaceChildren(); return element; };
 
 // Numbers
 const known = (value) => value !== null && value !== undefined;
+const finite = (value) => known(value) && value !== 'inf'; // JSON has no word for infinity
+const radiusText = (value) => (value === 'inf' ? h('span', { title: 'more than half stand: no point was found' }, '∞') : number(value));
 function number(value, digits = 4) {
   if (!known(value)) return '–';
+  if (value === 'inf') return '∞';
   if (value === 0) return '0';
   const size = Math.abs(value);
   if (size >= 1e6 || size < 1e-4) return value.toExponential(Math.min(2, digits - 1));
@@ -39,3 +42,30 @@ function swatch(colour) {
   return box;
 }
 const runTone = (run) => tone(page.runs[run].tone);
+// Beyond eight colours lines are dashed, in two ways, and their swatches too.
+const DASHES = [null, '7 4', '2 3'];
+const runDash = (run) => DASHES[Math.floor(page.runs[run].tone / 8) % DASHES.length];
+function runSwatch(run) {
+  const box = swatch(runTone(run)), dash = runDash(run);
+  if (!dash) return box;
+  const [on, off] = dash.split(' ').map(Number);
+  box.classList.add('dashed');
+  box.style.background = `repeating-linear-gradient(90deg, ${runTone(run)} 0 ${on}px, transparent ${on}px ${on + off}px)`;
+  return box;
+}
+// Short names where these tell the runs of a plot apart.
+function namesAmong(runs) {
+  const count = (series) => runs.filter((run) => page.runs[run].series === series).length;
+  return new Map(runs.map((run) => [run, count(page.runs[run].series) > 1 ? page.runs[run].name : page.runs[run].series]));
+}
+const someTargeted = page.runs.some((run) => run.targeted), allTargeted = page.runs.every((run) => run.targeted);
+
+// A line of text that does not run out of its room: shortened, with all of it as its title.
+const pen = document.createElement('canvas').getContext('2d');
+function fitted(text, room, size) {
+  pen.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+  if (pen.measureText(text).width <= room) return [text];
+  const letters = [...text];
+  while (letters.length > 1 && pen.measureText(`${letters.join('')}…`).width > room) letters.pop();
+  return [`${letters.join('').trimEnd()}…`, svg('title', null, text)];
+}

@@ -24,7 +24,7 @@ function gallerySection() {
     'taken for': distinct((entry) => (broken(entry) || wrongAlready(entry) ? value(entry, 'adversarial_label') : '')).map((name) => [name, name]),
     attack: distinct((entry) => value(entry, 'attack')).map((name) => [name, name]),
     status: distinct((entry) => value(entry, 'status')).map((name) => [name, name]),
-    point: [['yes', 'found'], ['no', 'not found'], ['wrong', 'wrong as it is']],
+    point: [['yes', 'found'], ['no', 'not found'], ['wrong', allTargeted ? 'already of the wanted class' : someTargeted ? 'wrong, or as wanted, already' : 'wrong as it is']],
   };
   const tests = {
     run: (entry, chosen) => entry.run === Number(chosen),
@@ -39,7 +39,7 @@ function gallerySection() {
   for (const [name, options] of Object.entries(choices)) {
     if (!options || options.length < 2) continue;
     controls[name] = h('select', { name, onchange: update }, h('option', { value: '' }, 'all'), options.map(([key, text]) => h('option', { value: key }, text)));
-    filters.append(h('label', null, name, controls[name]));
+    filters.append(h('label', null, name === 'class' && someTargeted ? (allTargeted ? 'wanted class' : 'class or wanted class') : name, controls[name]));
   }
   // One run at first, for the same sample many times over is confusing; of radii if there is one, as it has most to see.
   if (controls.run) controls.run.value = String(Math.max(0, page.runs.findIndex((run) => !known(run.eps))));
@@ -71,12 +71,12 @@ function gallerySection() {
     count.textContent = listed.length ? `${plural(listed.length, 'answer')} of ${entries.length.toLocaleString('en')} match${listed.length === 1 ? 'es' : ''}, ${shown} shown.` : 'Nothing matches. Clear the filters to see all.';
   }
   const notes = [...new Set(page.runs.map((run) => run.note).filter(Boolean))];
-  if (page.shown < page.total) notes.unshift(`${page.shown.toLocaleString('en')} of ${page.total.toLocaleString('en')} samples are here, evenly over the order of radii with every run’s nearest and farthest; the numbers and plots above are of all.`);
+  if (page.shown < page.total) notes.unshift(`${page.shown.toLocaleString('en')} of ${page.total.toLocaleString('en')} samples are here, evenly over the order of radii, the nearest and farthest of runs first; the numbers and plots above are of all.`);
   update();
   section('gallery', notes.map((note) => h('p', { class: 'note' }, note)), filters, count, cards, more);
 }
 
-const words = (entry) => [entry.sample.id, entry.sample.class, value(entry, 'adversarial_label'), value(entry, 'attack'), value(entry, 'status'), page.runs[entry.run].name].join(' ').toLowerCase();
+const words = (entry) => [entry.sample.id, entry.sample.class, classOf(entry), value(entry, 'adversarial_label'), value(entry, 'attack'), value(entry, 'status'), page.runs[entry.run].name].join(' ').toLowerCase();
 
 function cardFacts(entry) {
   const run = page.runs[entry.run], left = value(entry, 'stationarity');
@@ -87,8 +87,8 @@ function cardFacts(entry) {
 function sampleCard(entry) {
   const run = page.runs[entry.run];
   const radius = broken(entry) ? `${number(value(entry, 'radius'), 3)}` : '';
-  return h('li', { class: 'sample' }, h('button', { type: 'button', 'aria-label': `Sample ${entry.sample.id}, ${entry.sample.class} → ${verdict(entry)}${radius && `, ${radiusName(entry)} ${radius}`}: details`, onclick: () => openSample(entry.place, entry.run) },
+  return h('li', { class: 'sample' }, h('button', { type: 'button', 'aria-label': `Sample ${entry.sample.id}, ${classOf(entry)} → ${verdict(entry)}${radius && `, ${radiusName(entry)} ${radius}`}: details`, onclick: () => openSample(entry.place, entry.run) },
     run.pictures && trio(entry),
-    h('span', { class: 'facts-line' }, h('span', null, `${entry.sample.class} → ${verdict(entry)}`), h('strong', null, radius)),
-    h('span', { class: 'facts-line small' }, h('span', null, cardFacts(entry).join(' · ')), badge(value(entry, 'status')))));
+    h('span', { class: 'facts-line' }, h('span', null, `${classOf(entry)} → ${verdict(entry)}`), h('strong', null, radius)),
+    h('span', { class: 'facts-line small' }, h('span', null, cardFacts(entry).join(' · ')), badge(entry))));
 }

@@ -4,12 +4,18 @@ document.getElementById('meta').textContent = [
 ].join(' · ');
 document.getElementById('footer').textContent = `Made by ${page.by} on ${page.made.replace('T', ' ').replace('+00:00', ' UTC')}. This file is complete: it loads nothing from elsewhere.`;
 
+// The leads speak of misclassified points, which targeted runs do not look for.
+if (someTargeted) document.querySelectorAll('[data-targeted]').forEach((place) => {
+  const word = place.dataset.targeted;
+  place.textContent = allTargeted ? word : `${place.textContent} (in targeted runs: ${word})`;
+});
+
 headline();
 section('accuracy', panels(page.curves.map(curvesFigure)));
 section('radii', panels(page.radii.map(radiusFigure)));
 attacksSection();
 section('patterns', panels(page.sparsity.map((panel) => spreadsFigure(panel, {
-  title: panelTitle(panel.name, panel.data), unit: `soft sparsity, ${panel.name}`, column: 'sparsity', about: `At most √entries = ${number(panel.most, 3)}.`,
+  title: panelTitle(panel.name, panel), unit: `soft sparsity, ${panel.name}`, column: 'sparsity', about: `At most √entries = ${number(panel.most, 3)}.`,
 }))));
 costSection();
 crossSection();
@@ -26,10 +32,10 @@ addEventListener('scroll', () => {
   const passed = links.filter(([place]) => place.getBoundingClientRect().top < innerHeight / 3);
   links.forEach(([place, link]) => { if (passed.at(-1)?.[0] === place) link.setAttribute('aria-current', 'true'); else link.removeAttribute('aria-current'); });
 }, { passive: true });
-// Paper cannot be opened: the evidence is, and closed again afterwards.
+// Paper cannot be opened: evidence, notices and provenance are, and closed again afterwards.
 let opened = [];
 addEventListener('beforeprint', () => {
-  opened = [...document.querySelectorAll('.entry details:not([open])')];
+  opened = [...document.querySelectorAll(':is(.entry, .notices, #provenance) details:not([open])')];
   opened.forEach((each) => { each.open = true; });
 });
 addEventListener('afterprint', () => opened.forEach((each) => { each.open = false; }));

@@ -7,7 +7,7 @@ function section(id, ...content) {
   place.hidden = false;
 }
 
-const runName = (run) => [swatch(runTone(run)), page.runs[run].name];
+const runName = (run) => [runSwatch(run), page.runs[run].name];
 
 const NOTICES = 4; // at once: a wall of them is not read
 
@@ -30,13 +30,13 @@ function warnings() {
 
 function card({ title, about, runs, data: of }) {
   const share = about === 'robust accuracy';
-  const reach = share ? 1 : Math.max(...runs.map((each) => each.high ?? each.value ?? 0)) || 1;
-  const several = runs.length > 1;
+  const reach = share ? 1 : Math.max(0, ...runs.flatMap((each) => [each.low, each.value, each.high]).filter(finite)) || 1;
+  const several = runs.length > 1, names = namesAmong(runs.map((each) => each.run));
   return h('article', { class: several ? 'card several' : 'card' }, h('h3', null, title), h('p', { class: 'what' }, `${share ? 'Robust accuracy, 95 % interval' : 'Median radius, quartiles'}${of ? ` · ${of}` : ''}`),
     runs.map((each) => h('div', { class: 'entry' },
-      (several || page.runs.length > 1) && h('p', { class: 'who' }, swatch(runTone(each.run)), page.runs[each.run].series),
-      h('p', { class: 'number' }, share ? percent(each.value) : known(each.value) ? number(each.value) : '–',
-        known(each.value) && h('small', null, share ? `${percent(each.low)} to ${percent(each.high)}` : `${number(each.low)} to ${known(each.high) ? number(each.high) : '∞'}`)),
+      (several || page.runs.length > 1) && h('p', { class: 'who' }, runSwatch(each.run), names.get(each.run)),
+      h('p', { class: 'number' }, share ? percent(each.value) : radiusText(each.value),
+        known(each.value) && h('small', null, share ? `${percent(each.low)} to ${percent(each.high)}` : `${number(each.low)} to ${number(each.high)}`)),
       known(each.value) && range(each, reach),
       several
         ? h('details', null, h('summary', null, 'Evidence'), h('p', null, each.sentence), h('ul', null, each.evidence.map((one) => h('li', null, one))))
@@ -45,12 +45,12 @@ function card({ title, about, runs, data: of }) {
 
 // The number between its quartiles, or in its interval, from zero to the largest of its card.
 function range(each, reach) {
-  const at = (value) => `${(100 * Math.min(1, (value ?? reach) / reach)).toFixed(2)}%`;
+  const at = (value) => `${(100 * Math.min(1, (finite(value) ? value : reach) / reach)).toFixed(2)}%`;
   const colour = runTone(each.run);
   return svg('svg', { class: 'range', 'aria-hidden': 'true' },
     svg('line', { x1: '0%', x2: '100%', y1: 7, y2: 7, class: 'axis' }),
-    svg('line', { x1: at(each.low), x2: at(each.high), y1: 7, y2: 7, stroke: colour, class: 'quartiles' }),
-    svg('circle', { cx: at(each.value), cy: 7, r: 5.5, fill: colour, class: 'hair-dot' }));
+    finite(each.low) && svg('line', { x1: at(each.low), x2: at(each.high), y1: 7, y2: 7, stroke: colour, class: 'quartiles' }),
+    finite(each.value) && svg('circle', { cx: at(each.value), cy: 7, r: 5.5, fill: colour, class: 'hair-dot' }));
 }
 
 function overview() {
@@ -58,9 +58,10 @@ function overview() {
   const columns = [
     ['run', (run) => run.name, null, 'what differs between the runs'],
     ['samples', (run) => run.overview.samples, whole],
-    ['clean accuracy', (run) => run.overview.clean, percent, 'share that is classified correctly as it is'],
+    [allTargeted ? 'not yet as wanted' : 'clean accuracy', (run) => run.overview.clean, percent,
+      [!allTargeted && 'share that is classified correctly as it is', someTargeted && `${allTargeted ? '' : 'targeted: '}share that is not yet of the wanted class`].filter(Boolean).join('; ')],
     losses && ['robust accuracy', (run) => run.overview.robust, percent],
-    radii && ['median radius', (run) => run.overview.median, number, 'of all attacked samples'],
+    radii && ['median radius', (run) => run.overview.median, radiusText, 'of all attacked samples'],
     radii && ['mean radius', (run) => run.overview.mean, number, 'of those with a point'],
     ['attacked', (run) => run.overview.attacked, whole],
     ['found', (run) => run.overview.found, whole, 'attacked samples with a verified adversarial point'],
@@ -75,19 +76,20 @@ function overview() {
     { caption: 'All runs', sortable: true });
 }
 
-const panelTitle = (name, of) => (of ? `${name}, ${of}` : name);
+const panelTitle = (name, { data: of, targeted }) => [name, of, targeted && 'targeted'].filter(Boolean).join(', ');
 const panels = (list) => (list.length ? h('div', { class: 'panels' }, list) : null);
 
 function radiusFigure(panel) {
   const many = page.radii.reduce((sum, each) => sum + each.rows.length, 0) > 2;
+  const names = rowNames(panel);
   const ends = h('details', { class: 'ends', open: many ? null : true }, h('summary', null, 'Smallest and largest radii'),
     panel.rows.map((row) => [
-      h('p', null, swatch(runTone(row.run)), page.runs[row.run].series),
+      h('p', null, runSwatch(row.run), names(row)),
       [['easiest', 'smallest'], ['hardest', 'largest']].map(([which, word]) => row[which].length > 0 && [
         h('p', { class: 'note' }, word), h('ul', { class: 'thumbs' }, row[which].map((each) => h('li', null, thumb(each, row.run)))),
       ]),
     ]));
-  return spreadsFigure(panel, { title: panelTitle(panel.name, panel.data), unit: `radius, ${panel.name}`, column: 'radius', marks: panel.marks, after: [choices(panel), ends] });
+  return spreadsFigure(panel, { title: panelTitle(panel.name, panel), unit: `radius, ${panel.name}`, column: 'radius', marks: panel.marks, after: [choices(panel), ends] });
 }
 
 function thumb(each, run) {
@@ -104,7 +106,7 @@ function choices(panel) {
   const lines = panel.marks.map((mark, i) => [mark.name, ...panel.rows.flatMap((row) => [row.choices[i].robust, row.choices[i].within])]);
   return h('details', { class: 'as-table' }, h('summary', null, 'What one eps would have told'), table(
     [{ head: 'eps' }, ...panel.rows.flatMap((row) => [
-      { head: `${page.runs[row.run].series}: robust`, show: percent }, { head: 'breaks', hint: 'share of attacked samples with a radius no larger: near 0 or 100 % this eps tells nothing of the rest', show: percent }])].map((column) => ({ ...column, show: column.show && ((value) => column.show(value)) })),
+      { head: `${rowNames(panel)(row)}: robust`, show: percent }, { head: 'breaks', hint: 'share of attacked samples with a radius no larger: near 0 or 100 % this eps tells nothing of the rest', show: percent }])].map((column) => ({ ...column, show: column.show && ((value) => column.show(value)) })),
     lines, { caption: 'Robust accuracy at usual eps, and the share of attacked samples that it breaks' }));
 }
 
@@ -131,11 +133,11 @@ function agreementList() {
   return h('div', null, h('h3', null, 'Who breaks what'), page.agreements.map((each) => h('details', { class: 'origin', open: open ? true : null },
     h('summary', null, each.title),
     h('div', null,
-      h('p', null, `Of ${plural(each.samples, 'attacked sample')}${known(each.eps) ? `, at eps ${number(each.eps, 3)} (the median radius)` : ''}, all together break ${each.union}. `,
+      h('p', null, `Of ${plural(each.samples, 'attacked sample')}${known(each.eps) ? `, at eps ${number(each.eps, 3)} (the smallest median radius)` : ''}, all together break ${each.union}. `,
         `One after the other, always the one that adds most: ${each.union_curve.map(([name, count]) => `${name} ${count}`).join(', then ')}.`),
       table([{ head: 'breaks …' }, { head: 'in all' }, { head: 'alone', hint: 'samples that no other breaks' }, ...each.names.map((name) => ({ head: `not ${name}` }))],
         each.names.map((name, i) => [name, each.counts[i], each.alone[i], ...each.only_first[i].map((count, j) => (i === j ? '' : count))]),
-        { caption: each.within ? 'Attacks of one run; later ones start from what earlier ones found' : 'Separate runs about the same samples' })))));
+        { caption: 'Separate runs about the same samples' })))));
 }
 
 const STATUS_COLOURS = {
@@ -159,13 +161,13 @@ function costSection() {
 const crossSection = () => section('cross', page.cross.map(crossTable));
 
 function crossTable({ data: of, models, metrics, median, relative }) {
-  const most = metrics.map((_, j) => Math.max(...median.map((line) => line[j] ?? 0)));
+  const most = metrics.map((_, j) => Math.max(0, ...median.map((line) => line[j]).filter(finite)));
   const cell = (j) => (value, line) => {
-    if (!known(value)) return '–';
+    if (!finite(value)) return radiusText(value);
     const bar = h('span', { class: 'share', 'aria-hidden': 'true' });
     bar.style.width = `${(100 * value) / (most[j] || 1)}%`;
     const i = models.indexOf(line[0]);
-    return [number(value), i > 0 && known(relative[i][j]) && h('span', { class: 'note' }, `  × ${number(relative[i][j], 2)}`), bar];
+    return [number(value), i > 0 && finite(relative[i][j]) && h('span', { class: 'note' }, `  × ${number(relative[i][j], 2)}`), bar];
   };
   return table([{ head: 'model' }, ...metrics.map((metric, j) => ({ head: metric, show: cell(j) }))], models.map((model, i) => [model, ...median[i]]),
     { caption: `${of ? `${of}: median` : 'Median'} radius; × is relative to ${models[0]}`, sortable: true });

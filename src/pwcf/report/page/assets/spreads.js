@@ -25,7 +25,7 @@ function spreadsFigure(panel, { title, about, unit, column, marks = [], text = n
         // A name that would run into the one before is left to the table.
         (i === 0 || x(mark.eps) - x(list[i - 1].eps) > 38) && svg('text', { class: 'mark-name', x: x(mark.eps), y: 10, 'text-anchor': 'middle' }, mark.name),
       ]),
-      panel.rows.map((row, i) => spreadRow(row, nameOf(row), i, x, { yOf, head, hill, text })),
+      panel.rows.map((row, i) => spreadRow(row, nameOf(row), i, x, { yOf, head, hill, text, width })),
       dots.map((list, row) => list.map((dot) => svg('circle', { class: 'dot', cx: x(dot.value).toFixed(1), cy: dotY(row, dot).toFixed(1), r: 3, fill: runTone(panel.rows[row].run) }))));
     drawn.append(mark());
     return drawn;
@@ -79,14 +79,15 @@ function spreadsFigure(panel, { title, about, unit, column, marks = [], text = n
 
 // Short where that tells runs apart.
 function rowNames(panel) {
-  const names = panel.rows.map((row) => page.runs[row.run].series);
-  return (row) => page.runs[row.run][new Set(names).size === names.length ? 'series' : 'name'];
+  const names = namesAmong(panel.rows.map((row) => row.run));
+  return (row) => names.get(row.run);
 }
 
-function spreadRow(row, title, i, x, { yOf, head, hill, text }) {
+function spreadRow(row, title, i, x, { yOf, head, hill, text, width }) {
   const base = yOf(i) + head + hill;
   const colour = runTone(row.run);
-  const name = svg('text', { class: 'row-name', x: 4, y: yOf(i) + 15 }, title);
+  const told = finite(row.quartiles[1]) ? `median ${text(row.quartiles[1])}` : 'none for most';
+  const name = svg('text', { class: 'row-name', x: 4, y: yOf(i) + 15 }, fitted(title, width - 26 - 7 * told.length, 13));
   if (!row.count) return [name, svg('text', { x: 4, y: base }, 'no values')];
   const most = Math.max(...row.bins);
   let path = '';
@@ -98,10 +99,10 @@ function spreadRow(row, title, i, x, { yOf, head, hill, text }) {
   const [low, median, high] = row.quartiles;
   return [
     svg('path', { class: 'ridge', d: `M${first} ${base}L${path.slice(1)}L${last} ${base}Z`, fill: colour, stroke: colour }),
-    known(low) && svg('line', { class: 'quartiles', x1: x(low), x2: Math.max(x(high ?? Infinity), x(low) + 1), y1: base, y2: base, stroke: colour }),
-    known(median) && svg('circle', { cx: x(median), cy: base, r: 5, fill: colour, class: 'hair-dot' }),
+    finite(low) && svg('line', { class: 'quartiles', x1: x(low), x2: Math.max(x(finite(high) ? high : Infinity), x(low) + 1), y1: base, y2: base, stroke: colour }),
+    finite(median) && svg('circle', { cx: x(median), cy: base, r: 5, fill: colour, class: 'hair-dot' }),
     name,
-    svg('text', { x: x.right, y: yOf(i) + 15, 'text-anchor': 'end' }, known(median) ? `median ${text(median)}` : 'none for most'),
+    svg('text', { x: x.right, y: yOf(i) + 15, 'text-anchor': 'end' }, told),
   ];
 }
 
@@ -127,13 +128,16 @@ function dotsOf(run, column, axis) {
   return Array.from({ length: DOTS }, (_, i) => found[Math.round((i * (found.length - 1)) / (DOTS - 1))]);
 }
 
+// Infinity has no form but its own.
+const shownText = (value, text) => (finite(value) ? text(value) : known(value) ? '∞' : '–');
+
 function spreadsDescription(panel, unit, text) {
-  const told = panel.rows.filter((row) => row.count).map((row) => `${rowNames(panel)(row)}: median ${known(row.quartiles[1]) ? text(row.quartiles[1]) : 'none'}, quartiles ${known(row.quartiles[0]) ? text(row.quartiles[0]) : 'none'} to ${known(row.quartiles[2]) ? text(row.quartiles[2]) : 'none'}`);
+  const told = panel.rows.filter((row) => row.count).map((row) => `${rowNames(panel)(row)}: median ${shownText(row.quartiles[1], text)}, quartiles ${shownText(row.quartiles[0], text)} to ${shownText(row.quartiles[2], text)}`);
   return `Distribution of ${unit}. ${told.join('; ')}.`;
 }
 
 function spreadsTable(panel, unit, text) {
-  const show = (value) => (known(value) ? text(value) : '–');
+  const show = (value) => shownText(value, text);
   return table(
     [{ head: 'run' }, { head: 'samples' }, { head: 'mean', show }, { head: 'first quartile', show }, { head: 'median', show }, { head: 'third quartile', show }, { head: 'beyond the axis' }],
     panel.rows.map((row) => [page.runs[row.run].name, row.count, row.mean, ...(row.count ? row.quartiles : [null, null, null]), row.beyond]),

@@ -28,6 +28,7 @@ function table(columns, lines, { caption, sortable = false } = {}) {
 // What is not known comes last, whichever way.
 function compare(a, b, way) {
   if (!known(a) || !known(b)) return known(a) ? -1 : known(b) ? 1 : 0;
+  if (a === 'inf' || b === 'inf') return way * ((a === 'inf' ? 1 : 0) - (b === 'inf' ? 1 : 0));
   return way * (typeof a === 'number' ? a - b : String(a).localeCompare(String(b), 'en', { numeric: true }));
 }
 
