@@ -1,0 +1,1 @@
+"""The gallery: what it shows, and the ablations among it."""
