@@ -103,12 +103,49 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     fails(spec, "No space left", "TMPDIR")
 
 
+def test_no_more_is_unpacked_than_the_header_declares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few packed kilobytes can be gigabytes."""
+    written = 0
+    made = tempfile.TemporaryFile
+
+    def watched(**arguments: Any) -> Any:
+        file = made(**arguments)
+
+        class Watched:
+            def __enter__(self) -> Any:
+                return self
+
+            def __exit__(self, *_: object) -> None:
+                file.close()
+
+            def write(self, some: bytes) -> int:
+                nonlocal written
+                written += len(some)
+                return file.write(some)
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(file, name)
+
+        return Watched()
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", watched)
+    spec = save(tmp_path, idx(pixels()) + bytes(2**24), idx(answers()), ".gz")
+    fails(spec, "expected 340 bytes", "found 341 or more", "damaged")
+    assert written == 341
+    written = 0
+    fails(save(tmp_path, b"PK\x03\x04" + bytes(2**24), idx(answers()), ".gz"), "found 504b0304")
+    huge = b"\0\0\x08\x03" + 3 * (2**30).to_bytes(4, "big")
+    fails(save(tmp_path, huge + bytes(100), idx(answers()), ".gz"), "cannot hold them")
+    assert written == 0
+
+
 @pytest.mark.parametrize(
     ("images", "labels", "parts"),
     [
         (idx(pixels())[:-1], idx(answers()), ("t10k-images", "expected 340 bytes", "found 339", "damaged")),
         (idx(pixels()) + b"\0", idx(answers()), ("expected 340 bytes", "found 341")),
-        (idx(pixels())[:9], idx(answers()), ("t10k-images", "damaged")),
+        (idx(pixels())[:9], idx(answers()), ("t10k-images", "expected a header of 16 bytes, found 9", "damaged")),
+        (idx(pixels())[:4], idx(answers()), ("expected a header of 16 bytes, found 4",)),
         (idx(pixels()), idx(answers())[:-2], ("t10k-labels", "expected 17 bytes", "found 15")),
         (idx(pixels()), idx(answers(16)), ("17 images and 16 labels",)),
         (idx(pixels()), idx(pixels()), ("t10k-labels", "magic number 00000801, found 00000803")),

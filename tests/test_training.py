@@ -101,6 +101,7 @@ def test_inner_points_are_feasible_and_their_loss_is_what_is_said(name: str, bou
     torch.testing.assert_close(worst.loss, after, rtol=1e-4, atol=1e-5)
     assert bool((worst.loss >= worst.clean_loss).all())
     assert torch.equal(worst.clean_right, classifier(images).argmax(1) == labels)
+    assert torch.equal(worst.right, classifier(worst.points).argmax(1) == labels)
     if "tiny" not in name:
         assert bool((after > before + 1e-4).all()), (
             "the loss did not rise for every sample, misclassified ones included"
@@ -175,6 +176,67 @@ def test_a_model_without_slope_gives_the_images_back() -> None:
         metric, eps = asked(name)
         worst = worst_points(pwcf.Classifier(model), images, labels, metric, torch.full((16,), eps).double())
         assert torch.equal(worst.points, images)
+
+
+def test_points_stay_in_the_box_where_rounding_would_leave_it() -> None:
+    """images + 1 * (boxed - images) is not always boxed."""
+    bounds = (-2.1179, 2.64)
+    torch.manual_seed(0)
+    images = bounds[0] + (bounds[1] - bounds[0]) * torch.rand(16, 1, SIDE, SIDE)
+    images, labels = images.clamp(*bounds), samples()[1]
+    worst = worst_points(
+        pwcf.Classifier(net(scale=5), bounds), images, labels, as_metric("l8"), torch.full((16,), 30.0)
+    )
+    assert bool(((worst.points >= bounds[0]) & (worst.points <= bounds[1])).all())
+
+
+def constant(reference: Tensor, candidate: Tensor) -> Tensor:
+    return (candidate - reference).detach().flatten(1).norm(dim=1)
+
+
+def similarity(reference: Tensor, candidate: Tensor) -> Tensor:
+    return nn.functional.cosine_similarity(reference.flatten(1), candidate.flatten(1))
+
+
+def negative(reference: Tensor, candidate: Tensor) -> Tensor:
+    return -(candidate - reference).square().flatten(1).sum(1)
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        (constant, "metric constant: expected a distance with a gradient in the candidate, found none"),
+        (similarity, r"metric similarity: expected d\(x, x\) = 0, found 1, beyond eps; is it a similarity"),
+        (negative, "metric negative: expected distances >= 0, found -.*; is it a similarity"),
+    ],
+)
+def test_a_function_that_is_no_distance_is_named(metric: Any, said: str) -> None:
+    images, labels = samples()
+    with pytest.raises(ValueError, match=said):
+        train(net(), images, labels, pwcf.MaxLoss(metric, 0.5), epochs=1)
+
+
+def test_ssim_is_climbed_on_images_with_flat_regions() -> None:
+    """SSIM is steep where images are flat: steps of equal length everywhere break half of what an attack does."""
+    pytest.importorskip("torchmetrics")
+    images, labels = (each[:40] for each in pwcf.zoo.load_images())
+    classifier = pwcf.Classifier(pwcf.zoo.load_network("fashion-standard"))
+    limit = torch.full((40,), 0.1, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    worst = worst_points(classifier, images, labels, as_metric("ssim"), limit, steps=10, generator=generator)
+    assert float(worst.right.float().mean()) <= 0.1, "pwcf.evaluate with 400 passes breaks all"
+
+
+def test_steps_are_measured_as_the_metric_weighs_entries() -> None:
+    """A weighted l2 norm, weights from 1 to 100: the best point is known, and seven steps are near it."""
+    weight = torch.logspace(0, 2, SIDE * SIDE).view(1, SIDE, SIDE)
+    metric = as_metric(lambda a, b: (weight * (b - a)).flatten(1).norm(dim=1))
+    torch.manual_seed(3)
+    slope = torch.randn(SIDE * SIDE)
+    classifier = pwcf.Classifier(lambda x: torch.stack([-(x.flatten(1) @ slope), x.flatten(1) @ slope], 1), (-9, 9))
+    worst = worst_points(classifier, torch.zeros(1, 1, SIDE, SIDE), torch.tensor([0]), metric, torch.ones(1), steps=7)
+    most = float((slope / weight.flatten()).norm())
+    assert 0.85 * most <= float(classifier(worst.points)[0, 1]) <= most * 1.00001
 
 
 # Training
@@ -277,7 +339,8 @@ def test_modes_gradients_and_randomness_are_given_back() -> None:
     assert [module.training for module in model] == [False, False, True, False]
     assert all(parameter.grad is None and parameter.requires_grad for parameter in model.parameters())
     # The check, then of each batch: the images, three steps and the last point in eval mode, the outer step in train.
-    assert seen == [False] + 2 * ([False] * 5 + [True])
+    # After the epoch a last look, whether all is finite.
+    assert seen == [False] + 2 * ([False] * 5 + [True]) + [False]
     assert float(model[1].num_batches_tracked) == 2
 
 
@@ -298,6 +361,68 @@ def test_every_sample_has_its_own_eps() -> None:
     log = train(perceptron(), images, labels, pwcf.MaxLoss("l2", eps), epochs=1, batch=64, lr=1e-9)
     both = train(perceptron(), images, labels, pwcf.MaxLoss("l2", 0.3), epochs=1, batch=64, lr=1e-9)
     assert 0 < log.epochs[0].inner_gain < 0.7 * both.epochs[0].inner_gain  # type: ignore[operator]
+
+
+def with_batch_norm() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 2))
+
+
+@pytest.mark.parametrize("problem", [None, pwcf.MaxLoss("l2", 0.1)])
+def test_an_image_left_over_alone_joins_the_batch_before(problem: pwcf.MaxLoss | None) -> None:
+    images, labels = toy(101)
+    sizes: list[int] = []
+    model = with_batch_norm()
+    model.register_forward_hook(lambda module, inputs, _: sizes.append(len(inputs[0])) if module.training else None)
+    shares: list[float] = []
+    train(model, images, labels, problem, epochs=1, batch=50, on_batch=lambda _, share: shares.append(share))
+    assert sizes == [50, 51]
+    assert shares == [0.5, 1.0]
+    sizes.clear()
+    train(model, images[:52], labels[:52], problem, epochs=1, batch=50)
+    assert sizes == [50, 2]
+    with pytest.raises(ValueError, match="batch: expected at least 2 images for a model with batch norm"):
+        train(model, images[:1], labels[:1], problem, epochs=1)
+    plain = perceptron()
+    train(plain, images[:3], labels[:3], problem, epochs=1, batch=1)
+
+
+@pytest.mark.parametrize("problem", [None, pwcf.MaxLoss("l2", 0.1)])
+@pytest.mark.parametrize("made", [perceptron, with_batch_norm])
+def test_weights_of_the_last_step_are_looked_at(problem: pwcf.MaxLoss | None, made: Callable[[], nn.Module]) -> None:
+    """A single step: its loss was that of the weights before."""
+    images, labels = toy(20)
+    heard: list[Epoch] = []
+    with pytest.raises(FloatingPointError, match=r"no longer finite after epoch 1 with lr 1e\+36; give a smaller lr"):
+        train(made(), images, labels, problem, epochs=1, lr=1e36, on_epoch=heard.append)
+    assert heard == []
+
+
+def test_a_mask_of_the_models_own_may_be_infinite() -> None:
+    model = perceptron()
+    model.register_buffer("mask", torch.tensor([-math.inf]))
+    images, labels = toy(20)
+    assert len(train(model, images, labels, epochs=1).epochs) == 1
+
+
+def test_robust_accuracy_is_that_of_the_model_in_eval_mode() -> None:
+    """In train mode a dropout of .999 leaves nothing, in eval mode nothing is wrong."""
+    images, labels = toy(100, exact=(13, 0.4), often=(3, 0.4))
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Dropout(0.0), nn.Linear(16, 2))
+    train(model, images, labels, epochs=20, batch=50, lr=0.05)
+    model[0].p = 0.999
+    log = train(model, images, labels, pwcf.MaxLoss("linf", 0.01), epochs=1, lr=1e-9)
+    assert log.epochs[0].robust_accuracy == log.epochs[0].clean_accuracy == 1
+
+
+@pytest.mark.parametrize("metric", ["linf", "l1.5", squared])
+def test_images_collect_no_gradients(metric: Any) -> None:
+    images, labels = toy(20)
+    images.requires_grad_(True)
+    for problem in (None, pwcf.MaxLoss(metric, 0.1)):
+        train(perceptron(), images, labels, problem, epochs=1)
+    assert images.grad is None
 
 
 def _never(x: Tensor) -> Tensor:
@@ -461,6 +586,10 @@ def test_ctrl_c_in_the_first_epoch_leaves_nothing(
         (["--epochs", "0"], "epochs: expected an integer >= 1"),
         (["--limit", "0"], "--limit: expected an integer > 0"),
         (["--lr", "1e30", "--batch", "20"], "the loss became"),
+        (["--lr", "1e36", "--epochs", "1"], "no longer finite after epoch 1 with lr 1e+36"),
+        (["--lr", "1e38", "--epochs", "1"], "lr: expected a number > 0, at most 1e+37, found 1e+38"),
+        (["--seed", str(2**63)], "--seed: expected an integer of 64 bits"),
+        (["--model", "net.pt2"], "--model: expected one that can be trained, found net.pt2; a .pt2 file is a program"),
         (["--device", "nowhere"], "--device"),
     ],
 )
@@ -480,3 +609,45 @@ def test_force_writes_over(place: Path) -> None:
     (place / "net.safetensors").write_bytes(b"old")
     assert command("--epochs", "1", "--force") == 0
     assert load_file(place / "net.safetensors")
+
+
+def test_a_place_that_cannot_be_written_to_is_noticed_first(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(path: Path, _: bytes) -> int:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", refused)  # the tests may run as root, who may write anywhere
+    monkeypatch.setattr(pwcf.training, "train", None)
+    assert command("--epochs", "1") == 2
+    assert "--out: . cannot be written to: Permission denied; choose another place" in capsys.readouterr().err
+
+
+def test_no_probe_stays_behind(place: Path) -> None:
+    assert command("--epochs", "1") == 0
+    assert sorted(path.name for path in place.glob(".*")) == []
+
+
+def test_a_disk_that_fills_up_is_told_in_a_sentence(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import safetensors
+    import safetensors.torch
+
+    def full(*_: object) -> None:
+        raise safetensors.SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(safetensors.torch, "save_file", full)
+    assert command("--epochs", "1") == 2
+    said = capsys.readouterr().err
+    assert "net.safetensors: the disk is full" in said
+    assert "SafetensorError" not in said
+
+
+def test_eps_is_written_as_it_was_given(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("--metric", "linf", "--eps", "8/255", "--epochs", "1") == 0
+    said = capsys.readouterr().out
+    assert "linf within 8/255" in said
+    assert "--eps 8/255" in said
+    assert command("--metric", "linf", "--eps", "0.0123456", "--epochs", "1", "--force") == 0
+    assert "--eps 0.0123456" in capsys.readouterr().out

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
+import re
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +33,8 @@ Ctrl-C keeps the last whole epoch.
 INTERRUPTED = 130
 """what shells say after Ctrl-C"""
 WEIGHTS = ".safetensors"
+FIXED = (".pt2", ".onnx")
+"""files that hold a program made for inference: its batch norm and dropout cannot be put in train mode"""
 NAMED = ("torchvision:", "hf:")
 """data that has parts: of these the training part is taken"""
 
@@ -84,6 +89,14 @@ def _command(
         if value is not None and value < 1:
             raise CommandError(f"{name}: expected an integer > 0, found {value}")
 
+    if not -(2**63) <= seed < 2**63:
+        raise CommandError(f"--seed: expected an integer of 64 bits, found {seed}")
+    if (ending := Path(model).suffix.lower()) in FIXED:
+        raise CommandError(
+            f"--model: expected one that can be trained, found {Path(model).name}; a {ending} file is a program with "
+            "fixed weights: name the code that makes the network, file.py:callable"
+        )
+
     import torch
 
     from pwcf.cli.training_progress import shown
@@ -126,6 +139,8 @@ def _command(
     if as_json:
         print_json({"out": str(out), "evaluate": again, **record.content})
         return
+    if problem is not None and radius is not None:
+        log.problem = f"adversarial training, {problem.metric.name} within {_eps_words(radius)}"
     _print(log, out, again)
 
 
@@ -157,7 +172,7 @@ class _Record:
         held = self.classifier.model.state_dict()
         # Copies: tensors that share memory, tied weights, are more than the format can say.
         state = {name: value.detach().cpu().contiguous().clone() for name, value in held.items()}
-        write(self.out, lambda path: save_file(state, path))
+        write(self.out, lambda path: _saved(path, lambda: save_file(state, path)))
         self.content["epochs"].append(asdict(epoch))
         self.content["complete"] = epoch.number == self.content["settings"]["epochs"]
         write(_log_of(self.out), lambda path: path.write_text(json.dumps(self.content, indent=1) + "\n", "utf-8"))
@@ -167,6 +182,18 @@ class _Record:
         if not done:
             return "the first epoch was not complete, nothing was written"
         return f"the weights of epoch {done} of {asked} are in {self.out}"
+
+
+def _saved(path: Path, save: Callable[[], None]) -> None:
+    """What the format's library says against a file, as the system says it: ``write`` has the sentences."""
+    from safetensors import SafetensorError
+
+    try:
+        save()
+    except SafetensorError as error:
+        # Its number is in the text alone: "... (os error 28)".
+        number = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(number[1]) if number else 0, str(error), str(path)) from error
 
 
 def _log_of(out: Path) -> Path:
@@ -183,6 +210,14 @@ def _check_places(out: Path, force: bool) -> None:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"--out: {out.parent} cannot be made: {error.strerror}") from error
+    probe = out.with_name(f".{out.name}.{os.getpid()}.probe")
+    try:
+        probe.write_bytes(b"\0")
+        probe.unlink()
+    except OSError as error:
+        raise CommandError(
+            f"--out: {out.parent} cannot be written to: {error.strerror}; choose another place"
+        ) from error
 
 
 def _number(eps: str | None) -> float | None:
@@ -250,8 +285,16 @@ def _samples(spec: str, limit: int | None, bounds: tuple[float, float]) -> tuple
 def _how_to_evaluate(model: str, out: Path, metric: str | None, eps: float | None) -> str:
     words = ["pwcf", "run", "--model", model, "--weights", str(out), "--data", "DATA"]
     if metric is not None and eps is not None:
-        words += ["--question", "max-loss", "--metric", metric, "--eps", f"{eps:g}"]
+        words += ["--question", "max-loss", "--metric", metric, "--eps", _eps_words(eps)]
     return shlex.join([*words, "--out", "RUN"])
+
+
+def _eps_words(eps: float) -> str:
+    """Steps of 8-bit images as fractions, all else with all digits: the command is to ask the same."""
+    from pwcf.analysis import eps_text
+
+    text = eps_text(eps)
+    return text if "/" in text else repr(eps)
 
 
 def _print(log: TrainingLog, out: Path, again: str) -> None:

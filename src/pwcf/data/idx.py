@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import math
 import re
-import shutil
 import tempfile
 import zlib
 from pathlib import Path
@@ -21,6 +20,8 @@ from pwcf.data.wording import one_line
 
 # Two zero bytes, the type of the numbers and how many sizes follow, each four bytes with the highest first.
 EIGHT_BIT, SIZE_BYTES = 8, 4
+# What gzip makes of a byte at best (deflate's limit is 1032), and some room.
+MOST_PACKED = 1100
 # train-images-idx3-ubyte.gz; some copies have t10k-images.idx3-ubyte. With a fourth size, the channels, idx4.
 NAME = re.compile(r"(?P<before>.*)images(?P<mark>[-.])idx[34]-ubyte(\.gz)?", re.IGNORECASE)
 
@@ -56,9 +57,12 @@ def _labels_beside(path: Path) -> Path:
 def _open(path: Path, what: str, dimensions: tuple[int, ...]) -> Mapped:
     try:
         with path.open("rb") as file:
-            if not path.name.lower().endswith(".gz"):
-                return _mapped(path, what, dimensions, file)
-            return _unpacked(path, what, dimensions, file)
+            if path.name.lower().endswith(".gz"):
+                return _unpacked(path, what, dimensions, file)
+            shape = _shape(path, what, dimensions, file)
+            start = file.tell()
+            _check_length(path, what, shape, file.seek(0, 2) - start)
+            return _mapped(file, start, shape)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
             f"{path}: no gzip file, or one that was cut short or damaged ({one_line(error)}); copy or download it again"
@@ -68,25 +72,39 @@ def _open(path: Path, what: str, dimensions: tuple[int, ...]) -> Mapped:
 
 
 def _unpacked(path: Path, what: str, dimensions: tuple[int, ...], file: IO[bytes]) -> Mapped:
-    """The array in a temporary file, which goes when the mapping does: it never has a name that could stay behind."""
-    try:
-        with gzip.open(file) as packed, tempfile.TemporaryFile(prefix="pwcf-") as whole:
-            shutil.copyfileobj(packed, whole, COPIED_AT_ONCE)
-            whole.flush()
-            return _mapped(path, what, dimensions, whole)
-    except gzip.BadGzipFile:
-        raise
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be unpacked into {tempfile.gettempdir()}: {one_line(error.strerror or error)}; "
-            "set TMPDIR to a larger disk, or unpack the file"
-        ) from error
+    """The array in a temporary file, which goes when the mapping does: it never has a name that could stay behind.
 
-
-def _mapped(path: Path, what: str, dimensions: tuple[int, ...], file: IO[bytes]) -> Mapped:
-    """The array behind the header; images without channels get one."""
-    length = file.seek(0, 2)
+    Its header is read first: no more than it declares is unpacked, and nothing that the file cannot hold.
+    """
+    packed_size = file.seek(0, 2)
     file.seek(0)
+    with gzip.open(file) as packed:
+        shape = _shape(path, what, dimensions, packed)
+        if (declared := math.prod(shape)) > MOST_PACKED * packed_size:
+            raise DataError(
+                f"{path}: expected {declared} bytes for {what} of shape {shape}, found {packed_size} packed ones, "
+                "which cannot hold them; the file is damaged, copy or download it again"
+            )
+        try:
+            with tempfile.TemporaryFile(prefix="pwcf-") as whole:
+                found = 0
+                # One byte more than declared: whether there is more is all that need be known.
+                while found <= declared and (some := packed.read(min(COPIED_AT_ONCE, declared + 1 - found))):
+                    found += whole.write(some)
+                whole.flush()
+                _check_length(path, what, shape, found)
+                return _mapped(whole, 0, shape)
+        except gzip.BadGzipFile:
+            raise
+        except OSError as error:
+            raise DataError(
+                f"{path}: cannot be unpacked into {tempfile.gettempdir()}: {one_line(error.strerror or error)}; "
+                "set TMPDIR to a larger disk, or unpack the file"
+            ) from error
+
+
+def _shape(path: Path, what: str, dimensions: tuple[int, ...], file: IO[bytes] | gzip.GzipFile) -> tuple[int, ...]:
+    """The sizes in the header, at least one sample; the file is behind it then."""
     magic = file.read(4)
     expected = " or ".join(f"0000{EIGHT_BIT:02x}{count:02x}" for count in dimensions)
     if len(magic) < 4 or magic[:3] != bytes((0, 0, EIGHT_BIT)) or magic[3] not in dimensions:
@@ -95,15 +113,28 @@ def _mapped(path: Path, what: str, dimensions: tuple[int, ...], file: IO[bytes])
             "is this the right file?"
         )
     sizes = file.read(SIZE_BYTES * magic[3])
-    shape = tuple(int.from_bytes(sizes[i : i + SIZE_BYTES], "big") for i in range(0, len(sizes), SIZE_BYTES))
-    start = 4 + SIZE_BYTES * magic[3]
-    if len(shape) < magic[3] or length - start != math.prod(shape):
+    if len(sizes) < SIZE_BYTES * magic[3]:
         raise DataError(
-            f"{path}: expected {math.prod(shape)} bytes for {what} of shape {shape}, found {max(0, length - start)}; "
-            "the file is damaged, copy or download it again"
+            f"{path}: expected a header of {4 + SIZE_BYTES * magic[3]} bytes, found {4 + len(sizes)}; the file is "
+            "damaged, copy or download it again"
         )
+    shape = tuple(int.from_bytes(sizes[i : i + SIZE_BYTES], "big") for i in range(0, len(sizes), SIZE_BYTES))
     if math.prod(shape) == 0:
         # An empty array cannot be mapped; there is nothing it could be good for either.
         raise DataError(f"{path.name}: expected at least one sample, found shape {shape}")
+    return shape
+
+
+def _check_length(path: Path, what: str, shape: tuple[int, ...], found: int) -> None:
+    if found != (declared := math.prod(shape)):
+        counted = found if found < declared else f"{declared + 1} or more"
+        raise DataError(
+            f"{path}: expected {declared} bytes for {what} of shape {shape}, found {counted}; the file is damaged, "
+            "copy or download it again"
+        )
+
+
+def _mapped(file: IO[bytes], start: int, shape: tuple[int, ...]) -> Mapped:
+    """The array from there on; images without channels get one."""
     shape = (shape[0], 1, *shape[1:]) if len(shape) == 3 else shape
     return Mapped(np.memmap(file, np.uint8, "r", start, shape))

@@ -14,13 +14,16 @@ import torch
 from torch import Tensor
 
 from pwcf.losses import cross_entropy
-from pwcf.metrics import Metric, measured, within
-from pwcf.models import Classifier
+from pwcf.metrics import Measure, Metric, measured, within
+from pwcf.models import Classifier, Passes
 from pwcf.training.region import region_of
 
 # The first step is this many eps long, the last ones shorter in proportion to what is left. On networks after one epoch
 # 7 such steps reach a higher loss in l2 and linf than 100 of the usual constant length, 2.5 eps over their number.
 FIRST_STEP = 2.0
+
+# Loss (b,), points (b, ...) and whether their class is right (b,).
+_Seen = tuple[Tensor, Tensor, Tensor]
 
 
 class Worst(NamedTuple):
@@ -34,6 +37,8 @@ class Worst(NamedTuple):
     """(b,) at the images"""
     clean_right: Tensor
     """(b,) bool: the images themselves are classified correctly"""
+    right: Tensor
+    """(b,) bool: the points are; in eval mode, as all here"""
 
 
 def worst_points(
@@ -54,40 +59,52 @@ def worst_points(
         with torch.no_grad():
             logits = classifier(images)
             clean = cross_entropy(logits, labels)
-        best, points = clean, images
+        clean_right = logits.argmax(1) == labels
+        best, points, right = clean, images, clean_right
         metric = metric.of(classifier)
         region = region_of(metric, images, eps, classifier.bounds)
         # Drawn where the generator is: the same on every device.
         noise = torch.randn(images.shape, generator=generator, dtype=images.dtype).to(images.device)
         x = region.start(noise)
         for number in range(steps):
-            value, gradient = _value_and_gradient(classifier, x, labels)
-            best, points = _better(best, points, value, x)
+            value, hit, gradient = _value_and_gradient(classifier, x, labels)
+            best, points, right = _better((best, points, right), (value, x, hit))
             left = 1 - number / steps
             x = region.step(x, gradient, FIRST_STEP * left, number / max(steps - 1, 1))
         with torch.no_grad():
-            best, points = _better(best, points, cross_entropy(classifier(x), labels), x)
+            logits = classifier(x)
+            value, hit = cross_entropy(logits, labels), logits.argmax(1) == labels
+            best, points, right = _better((best, points, right), (value, x, hit))
         points = _surely_within(metric, images, points, eps, classifier.bounds)
-    return Worst(points, best, clean, logits.argmax(1) == labels)
+    return Worst(points, best, clean, clean_right, right)
 
 
-def _value_and_gradient(classifier: Classifier, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+def _value_and_gradient(classifier: Classifier, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(b,) the loss, (b,) whether the class is right, (b, ...) the slope."""
     with torch.enable_grad():
         leaf = x.detach().requires_grad_(True)
-        value = cross_entropy(classifier(leaf), labels)
+        logits = classifier(leaf)
+        value = cross_entropy(logits, labels)
         (gradient,) = torch.autograd.grad(value.sum(), leaf)
-    return value.detach(), torch.nan_to_num(gradient)
+    return value.detach(), logits.detach().argmax(1) == labels, torch.nan_to_num(gradient)
 
 
-def _better(best: Tensor, points: Tensor, value: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    higher = value > best  # false of NaN
-    column = higher.view(-1, *(1 for _ in x.shape[1:]))
-    return torch.where(higher, value, best), torch.where(column, x, points)
+def _better(best: _Seen, new: _Seen) -> _Seen:
+    """Of each row the one with the higher loss."""
+    higher = new[0] > best[0]  # false of NaN
+    column = higher.view(-1, *(1 for _ in new[1].shape[1:]))
+    return (
+        torch.where(higher, new[0], best[0]),
+        torch.where(column, new[1], best[1]),
+        torch.where(higher, new[2], best[2]),
+    )
 
 
 def _surely_within(metric: Metric, images: Tensor, points: Tensor, eps: Tensor, bounds: tuple[float, float]) -> Tensor:
     """Judged as answers are, in float64: what rounding has put beyond eps is drawn in."""
-    out = (measured(metric, images, points) > eps).nonzero().squeeze(1)
+    rows = torch.arange(len(images), device=images.device)
+    measure = Measure(metric, images, rows, Passes.none(len(images)), max(len(images), 1))
+    out = (measure.exactly(points) > eps).nonzero().squeeze(1)
     if out.numel() == 0:
         return points
     some, limit = images[out], eps[out]

@@ -14,8 +14,9 @@ class Epoch:
     loss: float
     """what was minimised: cross-entropy at the worst points that were found, without a problem at the images"""
     clean_accuracy: float
+    """in eval mode; without a problem in train mode, from the very pass that the weights learn from"""
     robust_accuracy: float | None
-    """at the worst points; None without a problem"""
+    """at the worst points, in eval mode as they were found; None without a problem"""
     inner_gain: float | None
     """by how much the inner problem raised the cross-entropy above that of the images; None without a problem"""
     seconds: float

@@ -7,7 +7,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from pwcf.metrics import Lp, Metric
+from pwcf.metrics import Lp, Measure, Metric
+from pwcf.metrics.measure import ROUNDING
+from pwcf.models import Passes
 from pwcf.training.steepest import steepest
 
 # Steps end this much inside eps, relative: what rounding adds afterwards stays within.
@@ -21,6 +23,10 @@ FAINT = 1e-3
 EDGE = 0.95
 # The shortest first step that is looked for, as a share of the box's diagonal.
 NEAREST = 1e-4
+
+# How fast older points stop counting for the curvature of a distance, and how much of the means is blended in. They
+# matter little: for zoo:fashion-l2 and SSIM .1 ten steps reach a mean loss of 1.69, with blends of .1 and 1 of 1.62.
+FADE, BLEND_SLOPES, BLEND_MOVES = 0.5, 1e-3, 0.1
 
 
 class Region(Protocol):
@@ -62,35 +68,68 @@ class NormBall:
         boxed = there.clamp(lower, upper)
         # A norm grows in proportion on the way from the image, which is inside the box: the ray is measured once.
         shrink = (self.eps / self.metric(self.images, boxed).clamp(min=torch.finfo(x.dtype).tiny)).clamp(max=1)
-        return self.images + shrink.view(-1, *(1 for _ in x.shape[1:])) * (boxed - self.images)
+        # Clamped once more: images + (boxed - images) may round to beyond the box.
+        return (self.images + shrink.view(-1, *(1 for _ in x.shape[1:])) * (boxed - self.images)).clamp(lower, upper)
 
 
 class AnyBall:
-    """Any distance: gradient steps, at the edge of the region along the edge, and back along the ray to the image.
+    """Any distance: gradient steps in its own scale, at the edge along the edge, and back along the ray to the image.
 
-    Where the gradients of loss and distance point the same way, a step along the edge ends: that is what a maximum on
-    the edge looks like (KKT). How long a step may be is not known: the first gradient is followed as far as the region
-    goes.
+    A distance may weigh entries very differently: SSIM is steep where an image is flat, and steps that are equally long
+    everywhere would spend all of eps there. So a step is the gradient divided, entry by entry, by the distance's
+    curvature: that is the steepest step where the distance is like a weighted l2 norm. Where the gradients of loss and
+    distance point the same way, a step along the edge ends: that is what a maximum on the edge looks like (KKT). How
+    long a step may be is not known: the first one goes as far as the region does.
     """
 
     def __init__(self, metric: Metric, images: Tensor, eps: Tensor, bounds: tuple[float, float]) -> None:
         self.metric, self.images, self.eps, self.bounds = metric, images, eps, bounds
-        with torch.no_grad():
-            self.prepared = metric.prepare(images)
+        rows = torch.arange(len(images), device=images.device)
+        self.measure = Measure(metric, images, rows, Passes.none(len(images)), max(len(images), 1))
+        self.rows, self.prepared = rows, self.measure.prepared
         self.reach: Tensor | None = None
+        self.slopes = self.moves = torch.zeros_like(images)
+        self._check()
 
     def start(self, noise: Tensor) -> Tensor:
         lower, upper = self.bounds
         return self._back((self.images + FAINT * (upper - lower) * noise).clamp(lower, upper))
 
     def step(self, x: Tensor, gradient: Tensor, length: float, done: float) -> Tensor:
-        move = steepest(2, self._along_the_edge(x, gradient).flatten(1), done).view_as(x)
-        shape = (-1, *(1 for _ in x.shape[1:]))
         lower, upper = self.bounds
+        distance, normal = self.measure.value_and_slope(x, self.rows)
+        at_edge = distance >= EDGE * self.eps
+        n, g, weight = _unit(normal), gradient.flatten(1), self._curvature(x, normal).flatten(1)
+        outwards = (n * g / weight).sum(1) / (n.square() / weight).sum(1).clamp(min=torch.finfo(x.dtype).tiny)
+        part = torch.where(at_edge, outwards.clamp(min=0), 0.0).unsqueeze(1)
+        move = _unit((g - part * n) / weight).view_as(x)
         if self.reach is None:
             self.reach = self._reach(move)
             length = 1.0
-        return self._back((x + (length * self.reach).view(shape) * move).clamp(lower, upper))
+        return self._back((x + (length * self.reach).view(-1, *(1 for _ in x.shape[1:])) * move).clamp(lower, upper))
+
+    def _curvature(self, x: Tensor, normal: Tensor) -> Tensor:
+        """(b, ...) > 0, known up to a factor per row: by how much the slope grows with the way, of the last points.
+
+        A slope of 0 says little of entries that have hardly moved: means over the row are blended in.
+        """
+        self.slopes = FADE * self.slopes + _unit(normal).square().view_as(x)
+        self.moves = FADE * self.moves + _unit(x - self.images).square().view_as(x)
+        tiny = torch.finfo(x.dtype).tiny
+        slopes, moves = (
+            each.flatten(1) + (share * each.flatten(1).mean(1, keepdim=True)).clamp(min=tiny)
+            for each, share in ((self.slopes, BLEND_SLOPES), (self.moves, BLEND_MOVES))
+        )
+        return (slopes / moves).sqrt().view_as(x)
+
+    def _check(self) -> None:
+        """A distance must be 0 at the image, or at least within eps: else no point is, and the search ends at once."""
+        own = self.measure.exactly(self.images)
+        if bool((own > self.eps + ROUNDING).any()):
+            raise ValueError(
+                f"metric {self.metric.name}: expected d(x, x) = 0, found {float(own.max()):.4g}, beyond eps; is it a "
+                "similarity? take 1 - similarity"
+            )
 
     @torch.no_grad()
     def _reach(self, move: Tensor) -> Tensor:
@@ -110,18 +149,6 @@ class AnyBall:
             low, high = torch.where(near, middle, low), torch.where(near, high, middle)
         return low
 
-    def _along_the_edge(self, x: Tensor, gradient: Tensor) -> Tensor:
-        """The gradient without its part out of the region, for rows at the edge."""
-        with torch.enable_grad():
-            leaf = x.detach().requires_grad_(True)
-            distance = self.metric.from_prepared(self.prepared, leaf)
-            (normal,) = torch.autograd.grad(distance.sum(), leaf)
-        n, g = torch.nan_to_num(normal).flatten(1), gradient.flatten(1)
-        outwards = (n * g).sum(1) / n.square().sum(1).clamp(min=torch.finfo(x.dtype).tiny)
-        at_edge = distance.detach() >= EDGE * self.eps
-        part = torch.where(at_edge, outwards.clamp(min=0), 0.0).unsqueeze(1)
-        return (g - part * n).view_as(x)
-
     @torch.no_grad()
     def _back(self, points: Tensor) -> Tensor:
         """The farthest point seen within eps on the way from each image."""
@@ -135,3 +162,8 @@ class AnyBall:
             near = self.metric.from_prepared(self.prepared, self.images + middle.view(shape) * way) <= self.eps
             low, high = torch.where(near, middle, low), torch.where(near, high, middle)
         return torch.where(outside.view(shape), self.images + low.view(shape) * way, points)
+
+
+def _unit(direction: Tensor) -> Tensor:
+    """(b, n) of length 1, or 0."""
+    return steepest(2, direction.flatten(1), 0.0)

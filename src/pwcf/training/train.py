@@ -20,6 +20,8 @@ from pwcf.training.log import Epoch, TrainingLog
 from pwcf.training.schedule import rate
 
 STANDARD = "standard training"
+# Adam multiplies it by up to 10, which must be a number of float32.
+MOST_LR = 1e37
 
 
 @torch.inference_mode(False)  # weights need gradients wherever this is called from
@@ -44,13 +46,17 @@ def train(
     problem names. With the same seed, weights and images the result is the same to the last bit on one thread of one
     machine.
 
+    Accuracies of adversarial training are those of the model in eval mode; of standard training in train mode (batch
+    norm by the batch, dropout on), from the pass that the weights learn from. After every epoch it is checked that the
+    weights, and what the model says of the last batch, are finite; else FloatingPointError, before ``on_epoch``.
+
     Args:
         model: a module, or a ``Classifier`` around one, which brings bounds and normalisation.
-        images: (n, ...) within the bounds; they may stay on the CPU while the model is elsewhere.
+        images: (n, ...) within the bounds, taken as constants; they may stay on the CPU while the model is elsewhere.
         labels: (n,) integers.
         problem: ``MaxLoss(metric, eps)``: what the model is to be robust to; None: standard training.
         epochs: times that all images are seen.
-        batch: images per step.
+        batch: images per step; one that would be left over alone joins the last step.
         lr: the largest learning rate.
         inner_steps: gradient steps of the inner problem, each a pass forward and backward.
         seed: of the order of the images, the starts of the inner problem and the model's own randomness.
@@ -63,8 +69,8 @@ def train(
     for name, count in (("epochs", epochs), ("batch", batch), ("inner_steps", inner_steps)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ValueError(f"{name}: expected an integer >= 1, found {count!r}")
-    if isinstance(lr, bool) or not isinstance(lr, (int, float)) or not 0 < lr < math.inf:
-        raise ValueError(f"lr: expected a number > 0, found {lr!r}")
+    if isinstance(lr, bool) or not isinstance(lr, (int, float)) or not 0 < lr <= MOST_LR:
+        raise ValueError(f"lr: expected a number > 0, at most {MOST_LR:g}, found {lr!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed: expected an integer of 64 bits, found {seed!r}")
     device = parameters[0].device
@@ -76,15 +82,15 @@ def train(
     )
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(parameters, lr)
-    batches = math.ceil(len(images) / batch)
+    parts, finite = _parts(len(images), batch), _finite(module)
     with _training(module, device, seed), progress_bar(progress, log.problem, epochs * len(images), "image") as advance:
         for number in range(1, epochs + 1):
             tally = _Tally(number, problem is not None)
             order = torch.randperm(len(images), generator=generator)
-            for i, rows in enumerate(torch.split(order, batch)):
+            for i, rows in enumerate(torch.split(order, parts)):
                 for group in optimiser.param_groups:
-                    group["lr"] = lr * rate((number - 1 + i / batches) / epochs)
-                x, y = images[rows].to(device), labels[rows].to(device, torch.int64)
+                    group["lr"] = lr * rate((number - 1 + i / len(parts)) / epochs)
+                x, y = images[rows].detach().to(device), labels[rows].to(device, torch.int64)
                 if problem is None or eps is None:
                     logits = _descend(classifier, optimiser, x, y, tally)
                     tally.add_clean(logits.argmax(1) == y)
@@ -92,18 +98,45 @@ def train(
                     worst = worst_points(
                         classifier, x, y, problem.metric, eps[rows].to(device), steps=inner_steps, generator=generator
                     )
-                    logits = _descend(classifier, optimiser, worst.points, y, tally)
+                    _descend(classifier, optimiser, worst.points, y, tally)
                     tally.add_clean(worst.clean_right)
-                    tally.add_worst(logits.argmax(1) == y, worst.loss - worst.clean_loss)
+                    tally.add_worst(worst.right, worst.loss - worst.clean_loss)
                 if on_batch is not None:
-                    on_batch(tally.epoch(), (i + 1) / batches)
+                    on_batch(tally.epoch(), (i + 1) / len(parts))
                 if advance is not None:
                     advance(len(rows), loss=f"{tally.epoch().loss:.3f}")
             optimiser.zero_grad(set_to_none=True)
+            _check_weights(classifier, finite - _finite(module), x, number, lr)
             log.epochs.append(tally.epoch())
             if on_epoch is not None:
                 on_epoch(log.epochs[-1])
     return log
+
+
+def _parts(samples: int, batch: int) -> list[int]:
+    """Sizes of the batches. One image alone has no spread, which batch norm divides by: it joins those before it."""
+    parts = [min(batch, samples - start) for start in range(0, samples, batch)]
+    if batch > 1 and len(parts) > 1 and parts[-1] == 1:
+        parts[-2:] = [batch + 1]
+    return parts
+
+
+def _finite(module: nn.Module) -> set[str]:
+    """Names of parameters and statistics without NaN or infinity; masks of a model's own may have them."""
+    held = {name: value for name, value in module.state_dict().items() if isinstance(value, Tensor)}
+    return {name for name, value in held.items() if bool(value.isfinite().all())}
+
+
+def _check_weights(classifier: Classifier, lost: set[str], x: Tensor, epoch: int, lr: float) -> None:
+    """The result of the last step, which no loss has seen: weights, and what the model says of some images."""
+    found = f"{min(lost)} is no longer finite" if lost else ""
+    if not lost:
+        with classifier.in_use(), torch.no_grad():
+            found = "" if bool(classifier(x).isfinite().all()) else "the logits are no longer finite"
+    if found:
+        raise FloatingPointError(
+            f"training: {found} after epoch {epoch} with lr {lr:g}; give a smaller lr, or check the images' scale"
+        )
 
 
 def _descend(
@@ -112,7 +145,7 @@ def _descend(
     """One step of the weights; the logits before it."""
     optimiser.zero_grad(set_to_none=True)
     with torch.enable_grad():
-        logits = classifier(x)
+        logits = _logits(classifier, x)
         loss = cross_entropy(logits, labels).mean()
         loss.backward()  # type: ignore[no-untyped-call]
     value = float(loss.detach())
@@ -123,6 +156,15 @@ def _descend(
     optimiser.step()
     tally.add_loss(value, len(labels))
     return logits.detach()
+
+
+def _logits(classifier: Classifier, x: Tensor) -> Tensor:
+    try:
+        return classifier(x)
+    except ValueError as error:
+        if len(x) > 1 or "more than 1 value per channel" not in str(error):
+            raise
+        raise ValueError(f"batch: expected at least 2 images for a model with batch norm ({error})") from error
 
 
 class _Tally:
