@@ -6,6 +6,7 @@ python benchmarks/gallery_ablations.py rescaling  # one
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,8 +51,13 @@ def _searched(
 
 
 def _folding(path: Path) -> None:
-    variants = {"box folded": Folded(starts=1), "784 box constraints": Folded(starts=1, fold=False)}
-    traces = _searched(pwcf.MaxLoss("l2", 0.5), variants, "mnist_fc_256x2", "mnist", budget=100)
+    """One variant after the other, timed."""
+    traces: dict[str, Sequence[analysis.Trace]] = {}
+    for name, attack in {"box folded": Folded(starts=1), "1568 constraints": Folded(starts=1, fold=False)}.items():
+        began = time.process_time()
+        problem = pwcf.MaxLoss("l2", 0.5)
+        (found,) = _searched(problem, {name: attack}, "mnist_fc_256x2", "mnist", budget=100).values()
+        traces[f"{name}, {time.process_time() - began:.1f} s"] = found
     figures.save(figures.trajectories(traces), path)
 
 
@@ -95,9 +101,9 @@ ABLATIONS = [
     Ablation(
         "folding",
         "Ablation: the box as one constraint or as many",
-        "The paper's first trajectories: max-loss in l2 on an MNIST network, the box as 1568 linear constraints or "
-        "folded into one. Both reach the same loss; unfolded, the quadratic problems make the same passes take "
-        "hundreds of times as long.",
+        "The paper's first trajectories: max-loss in l2 on an MNIST network, 100 passes, the box as 1568 linear "
+        "constraints or folded into one. Pass by pass the many constraints lead into the feasible set sooner; in the "
+        "same time (CPU seconds beside the names) the folded search makes hundreds of times as many passes.",
         _folding,
     ),
     Ablation(

@@ -50,8 +50,8 @@ def _remove(path: Path) -> None:
 
 def _sentence(path: Path, error: OSError) -> str:
     what = {
-        errno.ENOSPC: "the disk is full; free some space and run the same command again: finished samples are kept",
-        errno.EDQUOT: "the quota is used up; free some space and run the same command again: finished samples are kept",
+        errno.ENOSPC: "the disk is full; free some space and run the same command again: what is finished is kept",
+        errno.EDQUOT: "the quota is used up; free some space and run the same command again: what is finished is kept",
         errno.EROFS: "read-only: it cannot be written to; choose another place",
         errno.EACCES: "no permission to write there; choose another place",
         errno.EPERM: "no permission to write there; choose another place",
