@@ -12,39 +12,14 @@ import torch
 from torch import Tensor, nn
 
 import pwcf
-from pwcf import Run, Status, analysis
+from pwcf import analysis
 from pwcf.cli import main
-from pwcf.evaluation import Contribution
-from pwcf.models import Passes
 from pwcf.runs import RunError
 from pwcf.runs.originals import original_images
-from pwcf.verify import AnswerEvidence
 from runfolders import Place, make_place
+from runs_by_hand import run_of
 
 INF = math.inf
-# What a row says, by its letter.
-SAID = {
-    "c": Status.CONVERGED,
-    "b": Status.BUDGET,
-    "n": Status.NOT_FOUND,
-    "f": Status.FOUND,
-    "w": Status.ALREADY_MISCLASSIFIED,
-    "x": Status.NONFINITE,
-}
-
-
-def run_of(said: str, radius: list[float], problem: object = None, x_adv: Tensor | None = None) -> Run:
-    n = len(said)
-    status = [SAID[letter] for letter in said]
-    adversarial = torch.tensor([letter in "cbfw" for letter in said])
-    nothing = torch.zeros(n, dtype=torch.float64)
-    count = torch.arange(1, n + 1)
-    found = torch.tensor(radius, dtype=torch.float64)
-    return Run(
-        problem or pwcf.MinRadius("l2"), found, adversarial, torch.zeros(n, 2) if x_adv is None else x_adv, status,
-        AnswerEvidence(nothing, nothing, nothing, nothing), Passes(count, count), Passes.none(n), ["a"] * n, 3.0, [],
-        [Contribution("one", "", False, found, count, 1.0), Contribution("two", "", False, found * 2, count, 1.0)],
-    )  # fmt: skip
 
 
 # ---- accuracy and curves ----------------------------------------------------------------------------
@@ -217,7 +192,7 @@ def test_a_choice_of_samples_keeps_each_ones_eps() -> None:
 
 
 def test_agreement_within_a_run_is_of_its_attacks() -> None:
-    found = analysis.agreement_within(run_of("ccw", [1, 3, 0]), 2.0)
+    found = analysis.agreement_within(run_of("ccw", [1, 3, 0], attacks=("one", "two")), 2.0)
     assert (found.names, found.counts.tolist()) == (["one", "two"], [1, 1])
     with pytest.raises(ValueError, match="on its own"):
         analysis.agreement_within(run_of("f", [1], pwcf.MaxLoss("l2", 1)), 1.0)

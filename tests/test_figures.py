@@ -17,14 +17,11 @@ import pytest
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from torch import Tensor
 
 import pwcf
-from pwcf import Run, Status, analysis
+from pwcf import analysis
 from pwcf.analysis import Trace
 from pwcf.cli import main
-from pwcf.evaluation import Contribution
-from pwcf.models import Passes
 from pwcf.report import Choices, figures, run_tables, write_figures
 from pwcf.report.figures.canvas import metric_label, percent, plain, two_lines, without_question
 from pwcf.report.figures.pictures import draw_input, draw_perturbation
@@ -33,30 +30,10 @@ from pwcf.report.looks import BLUE, COLOURS, STYLES, VERMILION, looks_of
 from pwcf.report.table import Table, escaped
 from pwcf.runs import RecordedRun
 from pwcf.runs.originals import original_images
-from pwcf.verify import AnswerEvidence
 from runfolders import MODEL, Place, make_place
+from runs_by_hand import run_of
 
 INF = math.inf
-SAID = {
-    "c": Status.CONVERGED,
-    "b": Status.BUDGET,
-    "n": Status.NOT_FOUND,
-    "f": Status.FOUND,
-    "w": Status.ALREADY_MISCLASSIFIED,
-}
-
-
-def run_of(said: str, radius: list[float], problem: object = None, x_adv: Tensor | None = None) -> Run:
-    """Answers by hand, a letter for every sample."""
-    n = len(said)
-    found = torch.tensor(radius, dtype=torch.float64)
-    nothing, count = torch.zeros(n, dtype=torch.float64), torch.arange(1, n + 1)
-    return Run(
-        problem or pwcf.MinRadius("l2"), found, torch.tensor([letter in "cbfw" for letter in said]),  # type: ignore[arg-type]
-        torch.zeros(n, 4) if x_adv is None else x_adv, [SAID[letter] for letter in said],
-        AnswerEvidence(nothing, nothing, nothing, nothing), Passes(count, count), Passes.none(n), ["a"] * n, 3.0, [],
-        [Contribution("one", "", False, found, count, 1.0)],
-    )  # fmt: skip
 
 
 def lines_of(axis: object, label: str) -> list[np.ndarray]:

@@ -27,6 +27,7 @@ from pwcf.analysis.of_runs import (
     model_name,
     name_runs,
     question_name,
+    told_apart,
     topics,
 )
 from pwcf.analysis.optimality import area, best, largest_finite, local_optimality
@@ -119,6 +120,7 @@ __all__ = [
     "sparsity_table",
     "spread",
     "termination_of",
+    "told_apart",
     "topics",
     "trace",
     "wilson",

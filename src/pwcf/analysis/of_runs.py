@@ -131,14 +131,19 @@ def name_runs(runs: Iterable[RecordedRun]) -> dict[str, RecordedRun]:
             differing.append(i)
     # One run, or several alike: the question says most.
     names = [" · ".join(each[i] for i in differing) if differing else f"{each[0]} · {each[1]}" for each in parts]
-    named: dict[str, RecordedRun] = {}
-    for name, run in zip(names, listed, strict=True):
+    return dict(zip(told_apart(names), listed, strict=True))
+
+
+def told_apart(names: Iterable[str], form: str = "{} ({})") -> list[str]:
+    """The same names, those that come again with a number."""
+    seen: dict[str, None] = {}
+    for name in names:
         again, count = name, 1
-        while again in named:
+        while again in seen:
             count += 1
-            again = f"{name} ({count})"
-        named[again] = run
-    return named
+            again = form.format(name, count)
+        seen[again] = None
+    return list(seen)
 
 
 def model_name(run: RecordedRun) -> str:

@@ -244,14 +244,7 @@ def _named(groups: Sequence[Runs], names: Sequence[str]) -> dict[str, Runs]:
     """Without names where there is one; numbered where names are alike."""
     if len(groups) == 1:
         return {"": groups[0]}
-    found: dict[str, Runs] = {}
-    for name, group in zip(names, groups, strict=True):
-        again, count = name, 1
-        while again in found:
-            count += 1
-            again = f"{name}-{count}"
-        found[again] = group
-    return found
+    return dict(zip(analysis.told_apart(names, "{}-{}"), groups, strict=True))
 
 
 FIGURES = {
