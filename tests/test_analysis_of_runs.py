@@ -338,9 +338,10 @@ def test_what_is_drawn_together_is_about_one_metric_one_aim_and_the_same_data(pl
     several = {"a": l2, "d": elsewhere, "b": l1}
     groups = analysis.data_groups(several)
     assert groups["a"] == groups["b"] != groups["d"]
-    assert list(analysis.topics(several).values()) == ["l2 · data.npz", "l2 · data.npz (2)", "l1 · data.npz"]
+    here, there = f"{place.path.name}/data.npz", f"{tmp_path.name}/data.npz"
+    assert list(analysis.topics(several).values()) == [f"l2 · {here}", f"l2 · {there}", f"l1 · {here}"]
     table = analysis.cross_metric(several)
-    assert table.metrics == ["l2 · data.npz", "l2 · data.npz (2)", "l1 · data.npz"]
+    assert table.metrics == [f"l2 · {here}", f"l2 · {there}", f"l1 · {here}"]
     assert table.median[0, 0] != table.median[0, 1]
     # Two that share nothing, and a third that shares with both.
     ends = {"first": l2.select(torch.arange(0, 4)), "last": l2.select(torch.arange(8, 12))}

@@ -13,13 +13,13 @@ from pwcf.analysis.agreement import Agreement, agreement, agreement_of, agreemen
 from pwcf.analysis.comparison import Comparison, compare, wins, wins_and_pairs
 from pwcf.analysis.cross_metric import CrossMetric, cross_metric
 from pwcf.analysis.curves import Crossing, crossings, curve_of, curves_of
+from pwcf.analysis.data_sets import data_groups, data_name, data_names, topics
 from pwcf.analysis.of_runs import (
     NamedRuns,
     align,
     attacked_in,
     attacks_name,
     converged_in,
-    data_groups,
     defined_in,
     eps_text,
     found_in,
@@ -28,7 +28,6 @@ from pwcf.analysis.of_runs import (
     name_runs,
     question_name,
     told_apart,
-    topics,
 )
 from pwcf.analysis.optimality import area, best, largest_finite, local_optimality
 from pwcf.analysis.patterns import (
@@ -92,6 +91,8 @@ __all__ = [
     "curve_of",
     "curves_of",
     "data_groups",
+    "data_name",
+    "data_names",
     "defined_in",
     "describe",
     "easiest",

@@ -25,7 +25,11 @@ class Curve(NamedTuple):
 
     def at(self, eps: float) -> float:
         """The accuracy at any eps >= 0."""
-        return float(self.accuracy[int(torch.searchsorted(self.eps, eps, right=True)) - 1])
+        return float(self.heights(self.eps.new_tensor([eps]))[0])
+
+    def heights(self, eps: Tensor) -> Tensor:
+        """(m,) the accuracies at many eps (m,) >= 0."""
+        return self.accuracy[torch.searchsorted(self.eps, eps, right=True) - 1]
 
 
 @dataclass(frozen=True)

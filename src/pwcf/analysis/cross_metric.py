@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.analysis.of_runs import NamedRuns, model_name, topics
+from pwcf.analysis.data_sets import topics
+from pwcf.analysis.of_runs import NamedRuns, model_name
 from pwcf.analysis.radii import quantiles_of
 from pwcf.evaluation import Run
 from pwcf.problems import MinRadius

@@ -45,7 +45,7 @@ def crossings(curves: Mapping[str, Curve]) -> list[Crossing]:
     found = []
     for (first, a), (second, b) in combinations(curves.items(), 2):
         eps = torch.unique(torch.cat((a.eps, b.eps)))
-        heights = [curve.accuracy[torch.searchsorted(curve.eps, eps, right=True) - 1] for curve in (a, b)]
+        heights = [curve.heights(eps) for curve in (a, b)]
         apart = heights[0] - heights[1]
         # Where they touch nobody is ahead: only places where somebody is are held against each other.
         places = apart.nonzero().squeeze(1)

@@ -82,43 +82,6 @@ def align(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     ]
 
 
-def data_groups(runs: NamedRuns) -> dict[str, int]:
-    """By run the number of the data it is about: runs that share an image, or share one with a third, are about one.
-
-    Runs that were not recorded know nothing of their data and count as one.
-    """
-    group_of: dict[str, int] = {}
-    found: dict[str, int] = {}
-    for name, run in runs.items():
-        images = set(run.rows["image"].to_pylist()) if isinstance(run, RecordedRun) else {""}
-        met = {group_of[image] for image in images & group_of.keys()}
-        number = min(met, default=len(found))
-        for grouped in (group_of, found):  # what this run brings together
-            grouped |= {key: number for key, value in grouped.items() if value in met}
-        group_of |= dict.fromkeys(images, number)
-        found[name] = number
-    return found
-
-
-def topics(runs: NamedRuns) -> dict[str, str]:
-    """By run what can be drawn together: a metric, whether classes were wanted, the data where there are several."""
-    groups = data_groups(runs)
-    names: dict[int, str] = {}
-    for name, number in groups.items():
-        run = runs[name]
-        if number not in names and isinstance(run, RecordedRun):
-            short = run.header.settings.data.rstrip("/").rpartition("/")[2]
-            again = sum(known.partition(" (")[0] == short for known in names.values())
-            names[number] = f"{short} ({again + 1})" if again else short
-    several = len(set(groups.values())) > 1
-    return {
-        name: run.problem.metric.name
-        + (", targeted" if run.problem.targeted else "")
-        + (f" · {names.get(groups[name], 'not recorded')}" if several else "")
-        for name, run in runs.items()
-    }
-
-
 def name_runs(runs: Iterable[RecordedRun]) -> dict[str, RecordedRun]:
     """Short names of what differs: model and question, then attacks, data, budget, seed as far as it takes to tell."""
     listed = [needs_recording(run, "name_runs") for run in runs]

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from pwcf.analysis import attacks_name, eps_text, metric_name, model_name
-from pwcf.report.page.sets import data_names, own_name
+from pwcf.analysis import attacks_name, data_name, data_names, eps_text, metric_name, model_name
 from pwcf.runs import RecordedRun
 
 
@@ -25,9 +24,9 @@ def labels_of(runs: Sequence[RecordedRun], folders: Sequence[str]) -> list[Label
     differs = [len({pair[i] for pair in first}) > 1 for i in (0, 1)]
     series = [[model] if differs[0] or not differs[1] else [] for model, _ in first]
     questions = [question if differs[1] or len(runs) == 1 else "" for _, question in first]
-    data = data_names(runs)
+    data = list(data_names({str(i): run for i, run in enumerate(runs)}).values())
     # A run's own file where the set is called after another's.
-    data = [name if name.endswith(own := own_name(run)) else own for name, run in zip(data, runs, strict=True)]
+    data = [name if name.endswith(own := data_name(run)) else own for name, run in zip(data, runs, strict=True)]
     for texts in ([attacks_name(run) for run in runs], data, *([part(run) for run in runs] for part in _FURTHER)):
         if _distinct(series, questions):
             break

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pwcf.analysis import cross_metric, model_name
+from pwcf.analysis import cross_metric, data_names, model_name
 from pwcf.report.page import attacks, headline, panels
 from pwcf.report.page.gallery import SAMPLES, Named, gallery_of
 from pwcf.report.page.infinity import sent
@@ -18,7 +18,6 @@ from pwcf.report.page.labels import labels_of, question_of
 from pwcf.report.page.originals import Originals
 from pwcf.report.page.pictures import are_images, note_on
 from pwcf.report.page.provenance import provenance
-from pwcf.report.page.sets import data_names
 from pwcf.runs import RunError, load_run
 from pwcf.runs.figures import plain
 from pwcf.solvers import Status
@@ -43,10 +42,11 @@ def payload_of(
         raise RunError("runs: expected at least one folder, found none")
     # Points stay on disk until the gallery has chosen some: a large run does not fit into memory.
     loaded = [load_run(folder, tensors=False) for folder in folders]
+    about = data_names({str(i): run for i, run in enumerate(loaded)}).values()
     labels = labels_of(loaded, [Path(folder).resolve().name for folder in folders])
     runs = [
         Named(*label, run, Path(folder), of)
-        for label, run, folder, of in zip(labels, loaded, folders, data_names(loaded), strict=True)
+        for label, run, folder, of in zip(labels, loaded, folders, about, strict=True)
     ]
     originals = Originals(data)
     shown = gallery_of(runs, SAMPLES if gallery is None else gallery, originals)

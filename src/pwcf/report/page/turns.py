@@ -27,12 +27,13 @@ def turns(curves: Mapping[str, Curve], samples: int) -> list[Crossing]:
         first, second = (curves[name] for name in pair)
         crossed = crossings({name: curves[name] for name in pair})
         ends = [0.0, *(each.eps for each in crossed), math.inf]
-        steps = torch.cat((first.eps, second.eps)).unique().tolist()  # type: ignore[no-untyped-call]
+        steps = torch.unique(torch.cat((first.eps, second.eps)))
+        apart = first.heights(steps) - second.heights(steps)
         # (crossing it begins with, who is ahead) of every stretch with a clear lead
         clear: list[tuple[int, str]] = []
         for i, (start, end) in enumerate(pairwise(ends)):
-            leads = [first.at(eps) - second.at(eps) for eps in steps if start <= eps < end]
-            lead = max(leads, key=abs, default=0.0)
+            within = apart[(steps >= start) & (steps < end)]
+            lead = float(within[within.abs().argmax()]) if len(within) else 0.0
             if abs(lead) >= least:
                 clear.append((i, pair[0] if lead > 0 else pair[1]))
         for (_, before), (i, after) in pairwise(clear):
