@@ -103,7 +103,8 @@ FIGURES = [
     Figure(
         "termination-seconds",
         "How long a search takes",
-        "The paper's histograms of termination time, FAB against PWCF; every sample was run alone, on one core of a machine that was busy otherwise.",
+        "The paper's histograms of termination time, FAB against PWCF; every sample was run alone, on one "
+        "core of a machine that was busy otherwise.",
         ["figure", "termination", "--by", "seconds"],
         [f"time-{metric}-{attack}" for attack in ("fab", "pwcf") for metric in EPS],
     ),
