@@ -1,7 +1,7 @@
 """How many images have an answer at all on a net that is flat around some of them.
 
 A standard fully connected MNIST net (784-256-256-10, ReLU): around many of its eights hidden units are dead and slopes
-lead far out and fade. The first 100 eights that it knows and the first 100 of its other digits; ``"pwcf"`` and its
+lead far out and fade. The first 100 eights that it knows and the first 100 of its other digits; ``"lmn"`` and its
 rivals at their published settings, verified points only. Needs the peers' environment (see ``rivals``)::
 
     PYTHONPATH=src:benchmarks python benchmarks/flat_regions.py --out docs/benchmarks

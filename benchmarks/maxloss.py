@@ -1,4 +1,4 @@
-"""Robust accuracy and wall time of ``"pwcf"`` against APGD (margin loss, 5 restarts x 100), in one run.
+"""Robust accuracy and wall time of ``"lmn"`` against APGD (margin loss, 5 restarts x 100), in one run.
 
 Ours and both implementations of APGD take turns on every net and eps, on one thread, over the first 100 correctly
 classified images; only verified points within eps count. AutoAttack's standard ensemble takes hours: its accuracy and
@@ -83,7 +83,7 @@ def main() -> None:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     accurate = faster = cases = ensemble = tenth = compared = 0
-    total = {"pwcf": 0.0, **dict.fromkeys(APGD, 0.0)}
+    total = {"lmn": 0.0, **dict.fromkeys(APGD, 0.0)}
     print("\n".join(lines), flush=True)
     for name in args.nets:
         task = nets.load(name, args.images)
@@ -97,7 +97,7 @@ def main() -> None:
             cases += 1
             accurate += mine.accuracy <= min(peer.accuracy for peer in peers.values())
             faster += mine.seconds <= min(peer.seconds for peer in peers.values())
-            total["pwcf"] += mine.seconds
+            total["lmn"] += mine.seconds
             for peer in APGD:
                 total[peer] += peers[peer].seconds
             if auto is not None:
@@ -115,7 +115,7 @@ def main() -> None:
     lines += [
         "",
         f"Robust accuracy no higher than either APGD's on {accurate} of {cases}, in no more wall time than the faster "
-        f"of them on {faster} of {cases}; {total['pwcf']:.0f} s in all against {total[APGD[0]]:.0f} s and "
+        f"of them on {faster} of {cases}; {total['lmn']:.0f} s in all against {total[APGD[0]]:.0f} s and "
         f"{total[APGD[1]]:.0f} s. No higher than AutoAttack's on {ensemble} of {compared}, in a tenth of its passes on "
         f"{tenth} of {compared}.",
     ]

@@ -27,8 +27,8 @@ from torch import Tensor, nn
 import pwcf
 from pwcf.attacks import Task
 from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd
-from pwcf.metrics import FeatureDistance, measured, within
-from pwcf.models import Classifier, Counted
+from pwcf.metrics import FeatureDistance, distance64, shrink_to_eps
+from pwcf.models import Classifier, CountedClassifier
 
 STEM = "perceptual_agreement"
 # At the first LPA breaks 60 to 95 % of the images; at the second Newton's steps and Fast-LPA work.
@@ -101,7 +101,7 @@ class Judge:
         found = points(seed)
         seconds = time.perf_counter() - began
         wrong = self._wrong(found, torch.arange(len(found)))
-        near = measured(self.metric, self.task.images, found) <= self.eps * (1 + SLACK)
+        near = distance64(self.metric, self.task.images, found) <= self.eps * (1 + SLACK)
         assert bool(((found >= 0) & (found <= 1)).all())
         return Score(100 * float((wrong & near).double().mean()), 100 * float((~near).double().mean()), seconds)
 
@@ -113,7 +113,7 @@ class Judge:
         images, n = self.task.images, len(self.task.images)
         problem = pwcf.MaxLoss(self.metric, self.eps)
         box = torch.zeros_like(images), torch.ones_like(images)
-        counted = Counted(Classifier(self.task.net), n)
+        counted = CountedClassifier(Classifier(self.task.net), n)
         return Task(counted, problem, images, self.task.labels, torch.arange(n), *box, problem.radii(n), BUDGET, seed)
 
     def ours(self, attack: Lpa | FastLpa | Ppgd) -> Points:
@@ -137,7 +137,7 @@ class Judge:
         for points in (some.clamp(0, 1) for some in seen):  # the first are not within the box
             # Whose they are: samples that are done are missing, but no other image is as near.
             whose = torch.cdist(points.flatten(1), images.flatten(1)).argmin(1)
-            hit = self._wrong(points, whose) & (measured(self.metric, images[whose], points) <= self.eps)
+            hit = self._wrong(points, whose) & (distance64(self.metric, images[whose], points) <= self.eps)
             found[whose[hit]] = points[hit]
         return found
 
@@ -185,7 +185,7 @@ class Repaired(nn.Module):
         stepped = torch.cat([self._stepped(*pair) for pair in zip(images.split(1), points.split(1), strict=True)])
         eps = torch.full((len(images),), self.eps, dtype=torch.float64)
         box = torch.zeros_like(images), torch.ones_like(images)
-        drawn = within(lambda x: measured(self.metric, images, x), images, points, eps, box)
+        drawn = shrink_to_eps(lambda x: distance64(self.metric, images, x), images, points, eps, box)
         return torch.where(torch.isnan(stepped), drawn, stepped)
 
     def _stepped(self, image: Tensor, point: Tensor) -> Tensor:

@@ -89,7 +89,9 @@ def oracle(case: Case, p: float) -> Vector:
 
 def ours(case: Case, p: float, bounds: tuple[float, float] = (0.0, 1.0)) -> Vector:
     point, centre = torch.tensor(case.point)[None], torch.tensor(case.centre)[None]
-    z = lp(p).project(point, centre, torch.tensor([case.radius], dtype=torch.float64), bounds)
+    z = lp(p).project(
+        point, centre, torch.tensor([case.radius], dtype=torch.float64), *torch.tensor(bounds, dtype=torch.float64)
+    )
     return np.asarray(z[0].numpy())
 
 

@@ -1,4 +1,4 @@
-"""Mean radius of ``"pwcf"`` against the minimum-norm rivals, on real robust networks, verified points only.
+"""Mean radius of ``"lmn"`` against the minimum-norm rivals, on real robust networks, verified points only.
 
 The rivals' radii come from ``rivals.radii`` (see there), one CSV file each; ours are written beside them in the same
 form. Both are resumed by the files that exist::
@@ -29,7 +29,7 @@ import pwcf
 NORMS = ("linf", "l2", "l1")
 BUDGETS = (200, 2000)
 COLUMNS = ("sample", "test_index", "radius", "forward", "backward", "seconds_total", "cpu_seconds")
-OURS = "pwcf"
+OURS = "lmn"
 STEM = "radius"
 
 

@@ -7,12 +7,12 @@ from torch import Tensor
 
 from pwcf import MaxLoss
 from pwcf.attacks import Task
-from pwcf.attacks.linearised.search import Search
-from pwcf.models import Counted
+from pwcf.attacks.lmn.search import Search
+from pwcf.models import CountedClassifier
 from pwcf.problems import Problem
 
 
-def search_of(model: Counted, problem: Problem, images: Tensor, labels: Tensor, budget: int) -> Search:
+def search_of(model: CountedClassifier, problem: Problem, images: Tensor, labels: Tensor, budget: int) -> Search:
     lower, upper = torch.zeros_like(images), torch.ones_like(images)
     everyone = torch.arange(len(images))
     eps = problem.radii(len(images)) if isinstance(problem, MaxLoss) else None

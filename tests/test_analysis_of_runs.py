@@ -215,7 +215,7 @@ def linear(w: Tensor) -> nn.Module:
     return net
 
 
-@pytest.mark.parametrize("attack", ["pwcf", "fab", "apgd", "pwcf-folded", "ddn"])
+@pytest.mark.parametrize("attack", ["lmn", "fab", "apgd", "pwcf", "ddn"])
 def test_every_attack_is_watched_and_the_best_point_is_its_answer(attack: str) -> None:
     w = torch.tensor([1.0, -2.0, 0.5, 1.5])
     images = torch.full((3, 4), 0.5) + 0.2 * torch.tensor([1.0, 0.7, -1.0])[:, None] * w / w.norm()
@@ -259,7 +259,7 @@ def test_points_outside_the_box_are_no_answers() -> None:
         net.insert(1, nn.Linear(2, 2))
         net[1].weight.copy_(torch.eye(2))
         net[1].bias.copy_(torch.tensor([-0.55, 0.0]))
-    (found,) = analysis.trace(net, images, labels, pwcf.MinRadius("l2"), "pwcf-folded", budget=200)
+    (found,) = analysis.trace(net, images, labels, pwcf.MinRadius("l2"), "pwcf", budget=200)
     beyond = found.wrong & (found.outside > 1e-3)
     assert bool(beyond.any())
     assert not bool(found.feasible[beyond].any())
@@ -273,7 +273,7 @@ def test_a_targeted_trace_is_feasible_where_the_class_is_the_wanted_one() -> Non
     images, labels = torch.tensor([[0.6, 0.6], [0.6, 0.6]]) - 0.5, torch.tensor([1, 0])
     net = nn.Sequential(linear(w))
     traces = analysis.trace(
-        pwcf.Classifier(net, (-1.0, 1.0)), images, labels, pwcf.MinRadius("l2", targeted=True), "pwcf", budget=100
+        pwcf.Classifier(net, (-1.0, 1.0)), images, labels, pwcf.MinRadius("l2", targeted=True), "lmn", budget=100
     )
     assert len(traces[1].passes) == 0  # it is of class 0 already
     found = traces[0]
@@ -365,7 +365,7 @@ def test_names_say_no_more_than_it_takes(place: Place) -> None:
     assert place.run("more", metric="l2", budget=300, limit=4) == 0
     l2, l1, fab, more = (pwcf.load_run(place.path / name) for name in ("l2", "l1", "fab", "more"))
     assert list(analysis.name_runs([l1, fab])) == ["l1", "l2"]
-    assert list(analysis.name_runs([l2, fab])) == ["pwcf", "fab"]
+    assert list(analysis.name_runs([l2, fab])) == ["lmn", "fab"]
     assert list(analysis.name_runs([l2, more])) == ["budget 200", "budget 300"]
     assert list(analysis.name_runs([l2, fab, more])) == ["pwcf · budget 200", "fab · budget 150", "pwcf · budget 300"]
 
@@ -451,6 +451,6 @@ def test_a_recorded_search_can_be_watched_again(place: Place) -> None:
     run = pwcf.load_run(place.path / "l2")
     samples = analysis.found_in(run).nonzero().squeeze(1).tolist()[:2]
     (name, traces), *others = analysis.retrace(run, samples).items()
-    assert (name, others, len(traces)) == ("pwcf", [], 2)
+    assert (name, others, len(traces)) == ("lmn", [], 2)
     for sample, each in zip(samples, traces, strict=True):
         assert float(each.best[-1]) == pytest.approx(float(run.radius[sample]), rel=0.05)

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from pwcf import Classifier, MinRadius
-from pwcf.metrics import Lp, measured
-from pwcf.models import Counted
+from pwcf.metrics import Lp, distance64
+from pwcf.models import CountedClassifier
 from pwcf.verify import gather_evidence
 
 F64 = torch.float64
@@ -28,10 +28,10 @@ def _two_classes(seed: int) -> tuple[Classifier, Tensor, Tensor, Tensor, float]:
 
 def _judge(classifier: Classifier, metric: str, images: Tensor, labels: Tensor, points: Tensor, models: int) -> Tensor:
     problem = MinRadius(metric)
-    distance = measured(problem.metric, images, points)
+    distance = distance64(problem.metric, images, points)
     box = torch.zeros_like(images), torch.ones_like(images)
     everyone = torch.arange(len(images))
-    model = Counted(classifier, len(images))
+    model = CountedClassifier(classifier, len(images))
     found = gather_evidence(model, problem, images, labels, points, distance, box, everyone, models)
     assert (model.passes.total == 2 * models).all()
     assert (found.shrink <= 0.05).all()
@@ -84,7 +84,7 @@ def test_twice_the_stationarity_bounds_the_excess_of_any_point(metric: str, mode
         problem = MinRadius(metric)
         assert isinstance(problem.metric, Lp)
         exact = _least(problem.metric, x, y, w, b)
-        excess = 1 - exact / measured(problem.metric, x, points)
+        excess = 1 - exact / distance64(problem.metric, x, points)
         assert (excess >= -1e-8).all()
         assert (excess > 0.02).any()  # or there is nothing to be seen
         stationarity = _judge(classifier, metric, x, y, points, models)

@@ -16,9 +16,9 @@ from pwcf.attacks.apgd.ball import Ball
 from pwcf.attacks.apgd.plan import Plan, cost, phases
 from pwcf.attacks.apgd.rows import State
 from pwcf.attacks.apgd.rules import Halving, Sparse, checkpoints
-from pwcf.attacks.attack import Findings
-from pwcf.metrics import measured
-from pwcf.models import Counted
+from pwcf.attacks.base import Diagnostics
+from pwcf.metrics import distance64
+from pwcf.models import CountedClassifier
 from pwcf.problems import Problem, is_wrong
 
 EPS = {"l1": 1.0, "l2": 0.3, "linf": 0.08}
@@ -68,7 +68,7 @@ def _images(rows: int = ROWS) -> Tensor:
 
 
 def _task(
-    model: Counted, problem: Problem, images: Tensor, labels: Tensor, budget: int, mask: Tensor | None = None
+    model: CountedClassifier, problem: Problem, images: Tensor, labels: Tensor, budget: int, mask: Tensor | None = None
 ) -> Task:
     eps = problem.radii(len(images)) if isinstance(problem, MaxLoss) else None
     lower, upper = (torch.full_like(images, side) for side in model.bounds)
@@ -78,7 +78,7 @@ def _task(
 
 
 def _ball(metric: str, x: Tensor, eps: float, sequential: bool = False) -> Ball:
-    model = Counted(Classifier(Linear()), len(x))
+    model = CountedClassifier(Classifier(Linear()), len(x))
     task = _task(model, MaxLoss(metric, eps), x, torch.zeros(len(x), dtype=torch.int64), 100)
     return Ball.of(task, torch.arange(len(x)), 1.0, sequential)
 
@@ -124,12 +124,12 @@ def test_points_are_within_eps_and_box(metric: str, sequential: bool) -> None:
     labels = net(images).argmax(1)
     radius = evaluate(net, images, labels, MinRadius(metric), budget=300).radius
     problem = MaxLoss(metric, 1.1 * radius)
-    counted = Counted(Classifier(net), ROWS)
+    counted = CountedClassifier(Classifier(net), ROWS)
     points = Apgd(sequential=sequential)(_task(counted, problem, images, labels, 300))
     wrong = is_wrong(net(points), labels, False)
     assert wrong.sum() >= ROWS - 1
     assert torch.equal(points[~wrong], images[~wrong])
-    assert problem.allows(measured(problem.metric, images, points)).all()
+    assert problem.allows(distance64(problem.metric, images, points)).all()
     assert (points >= 0).all()
     assert (points <= 1).all()
 
@@ -178,7 +178,7 @@ def test_budgets_are_kept_and_used(metric: str, budget: int) -> None:
     labels = net(images).argmax(1)
     for attack in (Apgd(), Apgd(targets=9), Apgd(steps=7), Apgd("ce", 3, None, 3)):
         for problem in (MinRadius(metric), MaxLoss(metric, 1e-4)):  # within 1e-4 there is nothing
-            counted = Counted(Classifier(net), ROWS)
+            counted = CountedClassifier(Classifier(net), ROWS)
             points = attack(_task(counted, problem, images, labels, budget))
             assert points.shape == images.shape
             assert (counted.passes.total <= budget).all()
@@ -204,7 +204,7 @@ def test_samples_that_are_broken_cost_no_more() -> None:
     images, labels = net.samples()
     eps = torch.full((ROWS,), 1e-3)
     eps[0] = 2.0
-    counted = Counted(Classifier(net), ROWS)
+    counted = CountedClassifier(Classifier(net), ROWS)
     Apgd()(_task(counted, MaxLoss("l2", eps), images, labels, 300))
     assert counted.passes.total[0] <= 6
     assert (counted.passes.total[1:] > 250).all()
@@ -265,7 +265,7 @@ def test_starts_fill_the_ball_and_differ(metric: str) -> None:
     ball = _ball(metric, x, 0.3)
     starts = ball.start([1, 2, 3, 3])
     assert torch.equal(ball.start([1])[:0], starts[:0])
-    length = measured(MaxLoss(metric, 0.3).metric, x, starts)
+    length = distance64(MaxLoss(metric, 0.3).metric, x, starts)
     assert (length <= 0.3 * (1 + 1e-6)).all()
     assert (length > 0.15).all()
     assert not torch.equal(starts[0] - x[0], starts[1] - x[1])
@@ -290,7 +290,7 @@ def test_projected_points_are_within_tiny_radii_too(metric: str) -> None:
     noise = torch.randn(200, N, generator=torch.Generator().manual_seed(1))
     for eps in (1e-5, 1e-3, 1e-2):
         projected = _ball(metric, x, eps).project(x + 3 * eps * noise)
-        distance = measured(MaxLoss(metric, eps).metric, x, projected)
+        distance = distance64(MaxLoss(metric, eps).metric, x, projected)
         assert (distance <= eps * (1 + 1e-6)).all()
         assert (distance > 0.8 * eps).all()
 
@@ -302,7 +302,7 @@ def test_a_sample_has_the_same_answer_whatever_is_beside_it(metric: str, attack:
     labels = net(images).argmax(1)
     order = torch.tensor([7, 2, 9])
     for problem, budget in ((MinRadius(metric), 100), (MaxLoss(metric, EPS[metric]), 60)):
-        together, apart = Counted(Classifier(net), 10), Counted(Classifier(net), 3, batch=2)
+        together, apart = CountedClassifier(Classifier(net), 10), CountedClassifier(Classifier(net), 3, batch=2)
         points = attack(_task(together, problem, images, labels, budget))
         alone = attack(_task(apart, problem, images[order], labels[order], budget))
         torch.testing.assert_close(alone, points[order], rtol=0, atol=1e-6)
@@ -364,7 +364,7 @@ def test_without_slope_nothing_is_found_and_nothing_breaks(metric: str) -> None:
         return torch.stack([0 * x.flatten(1).sum(1) + 1, 0 * x.flatten(1).sum(1)], 1)
 
     for problem in (MaxLoss(metric, 0.3), MinRadius(metric)):
-        points = Apgd()(_task(Counted(Classifier(flat), ROWS), problem, images, labels, 60))
+        points = Apgd()(_task(CountedClassifier(Classifier(flat), ROWS), problem, images, labels, 60))
         assert torch.equal(points, images)
 
 
@@ -381,7 +381,7 @@ def test_eps_of_zero_and_no_samples() -> None:
     net = Linear()
     images, labels = net.samples()
     for metric in DUAL:
-        counted = Counted(Classifier(net), ROWS)
+        counted = CountedClassifier(Classifier(net), ROWS)
         assert torch.equal(Apgd()(_task(counted, MaxLoss(metric, 0.0), images, labels, 60)), images)
         assert Apgd()(_task(counted, MinRadius(metric), images[:0], labels[:0], 60)).shape == (0, *SHAPE)
 
@@ -391,8 +391,12 @@ def test_what_is_unbracketed_is_reported() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(N, 2))
     with torch.no_grad():
         net[1].bias.copy_(torch.tensor([1e3, 0.0]))
-    findings = Findings.none(ROWS)
-    Apgd()(replace(_task(Counted(Classifier(net), ROWS), MinRadius("l2"), images, labels, 300), findings=findings))
+    findings = Diagnostics.none(ROWS)
+    Apgd()(
+        replace(
+            _task(CountedClassifier(Classifier(net), ROWS), MinRadius("l2"), images, labels, 300), findings=findings
+        )
+    )
     assert findings.unbracketed.all()
 
 
@@ -416,6 +420,6 @@ def test_bad_settings_are_named(settings: dict[str, object], message: str) -> No
 def test_what_it_says_of_itself() -> None:
     assert Apgd().about == "pwcf's own APGD, the problem's loss, untargeted, steps by budget, restarts by budget"
     assert "dlr, 9 targets, 100 steps, 1 restart(s)" in Apgd("dlr", 9, 100, 1).about
-    assert Apgd().declines(MinRadius("l1"), 10) is None
-    assert "l1.5" in str(Apgd().declines(MinRadius("l1.5"), 10))
-    assert Apgd().declines(MaxLoss(lambda a, b: (a - b).flatten(1).norm(dim=1), 1.0), 10) is not None
+    assert Apgd().unsupported_reason(MinRadius("l1"), 10) is None
+    assert "l1.5" in str(Apgd().unsupported_reason(MinRadius("l1.5"), 10))
+    assert Apgd().unsupported_reason(MaxLoss(lambda a, b: (a - b).flatten(1).norm(dim=1), 1.0), 10) is not None

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from pwcf import Classifier, MaxLoss, MinRadius, Status, evaluate
 from pwcf.attacks import ATTACKS, CannotAnswer, Lpa
-from pwcf.metrics import Custom, FeatureDistance, Features, Measure, perceptual
+from pwcf.metrics import Custom, FeatureDistance, Features, ReferenceDistance, perceptual
 from pwcf.metrics.perceptual.backbones import default_layers
 from pwcf.models import Passes
 
@@ -89,7 +89,7 @@ def test_bounds_that_a_named_network_was_not_made_for() -> None:
         evaluate(model, x, model(x).argmax(1), MinRadius(metric), budget=60)
 
 
-@pytest.mark.parametrize("attack", ["pwcf", "lpa"])
+@pytest.mark.parametrize("attack", ["lmn", "lpa"])
 def test_a_function_without_a_slope_is_named(attack: str) -> None:
     def changed(reference: Tensor, candidate: Tensor) -> Tensor:
         return (reference != candidate).flatten(1).sum(1).float()
@@ -113,8 +113,8 @@ def test_a_run_and_its_metric_can_be_pickled_and_training_goes_on() -> None:
 
 def test_no_point_has_no_slope() -> None:
     metric = Custom(lambda a, b: (a - b).flatten(1).norm(dim=1))
-    measure = Measure(metric, images(4), torch.arange(3), Passes.none(3), 2)
-    values, slopes = measure.value_and_slope(images(4)[:0], torch.arange(0))
+    measure = ReferenceDistance(metric, images(4), torch.arange(3), Passes.none(3), 2)
+    values, slopes = measure.value_and_gradient(images(4)[:0], torch.arange(0))
     assert values.shape == (0,)
     assert slopes.shape == (0, 3, 4, 4)
     # LPA whose last sample is broken in the last step has nothing left to project.

@@ -56,7 +56,7 @@ class Broken(Line):
 
 
 class Picky(Line):
-    def declines(self, problem, classes):
+    def unsupported_reason(self, problem, classes):
         return f"picky does not like {problem.metric.name}"
 
 
@@ -146,7 +146,7 @@ def a_record(cell: Cell, radius: list[float], about: str = "") -> Record:
 @pytest.mark.usefixtures("plots")
 def test_a_whole_benchmark(zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    code = bench(zoo, out, *SMALL, "--attacks", "pwcf", "line", "picky", "broken", "warning", "--budgets", "60", "80")
+    code = bench(zoo, out, *SMALL, "--attacks", "lmn", "line", "picky", "broken", "warning", "--budgets", "60", "80")
     said = capsys.readouterr()
     assert code == 1
     # Two nets, two budgets, three attacks that work; one net has an eps.
@@ -182,13 +182,13 @@ def test_a_whole_benchmark(zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "The loss is flat" in text
     radii = rows_of(out / "tables" / "radii.csv")
     assert len(radii) == 12
-    row = next(r for r in radii if (r["net"], r["attack"], r["budget"]) == ("wide", "pwcf", "80"))
+    row = next(r for r in radii if (r["net"], r["attack"], r["budget"]) == ("wide", "lmn", "80"))
     assert float(row["mean"]) == pytest.approx(ours.radius[1:].mean().item(), rel=1e-12)
     assert (row["found"], row["of"]) == ("4", "4")
     assert 0.99 <= float(row["xi"]) <= 1
     accuracy = {(r["attack"], r["budget"]): r for r in rows_of(out / "tables" / "accuracy.csv")}
     within = (ours.radius > 0.1).double().mean().item()
-    assert float(accuracy["pwcf", "80"]["by its radii"]) == within
+    assert float(accuracy["lmn", "80"]["by its radii"]) == within
     assert float(accuracy["all together", "80"]["robust accuracy"]) <= within
     assert {r["other"] for r in rows_of(out / "tables" / "comparison.csv")} == {"line", "warning"}
     for name in ("radius_vs_budget", "robust_accuracy", "wins_linf"):
@@ -196,7 +196,7 @@ def test_a_whole_benchmark(zoo: Path, tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_preset_is_a_column(zoo: Path, tmp_path: Path) -> None:
-    words = ("--nets", "narrow", "--attacks", "fast", "pwcf", "short")
+    words = ("--nets", "narrow", "--attacks", "fast", "lmn", "short")
     assert bench(zoo, tmp_path, *SMALL, *words) == 0
     made = cells_of(tmp_path)
     fast, ours = made["narrow.linf.fast.80.csv"], made["narrow.linf.pwcf.80.csv"]
@@ -496,7 +496,7 @@ def test_a_net_that_cannot_be_loaded_does_not_stop_the_others(
 
 def test_list_and_help(zoo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--list"]) == 0
-    assert "pwcf-folded" in capsys.readouterr().out
+    assert "pwcf" in capsys.readouterr().out
     assert main(["bench", "--list", "--zoo", str(zoo)]) == 0
     said = capsys.readouterr().out
     assert "a line, version 3" in said

@@ -232,7 +232,7 @@ def test_our_attack_alone_is_not_weaker() -> None:
     net = Net()
     images, labels = samples(net)
     robust = []
-    for version in ("standard", "pwcf"):
+    for version in ("standard", "lmn"):
         adversary = AutoAttack(net, eps=EPS, verbose=False, version=version, seed=0)
         adversary.square.n_queries, adversary.apgd_targeted.n_iter, adversary.fab.n_iter = 50, 10, 10
         robust.append(checked(net, images, labels, adversary.run_standard_evaluation(images, labels)))
@@ -316,7 +316,7 @@ TARGETED = {"apgd-t": (9, 1), "fab-t": (9, 1)}
         ("standard", "L1", {"apgd-ce": (None, 5), "apgd-t": (5, 1), "fab-t": (9, 1), "square": 5000}),
         ("plus", "L2", {"apgd-ce": (None, 5), "apgd-dlr": (None, 5), "fab": (None, 5), "square": 5000, **TARGETED}),
         ("rand", "Linf", {"apgd-ce": (None, 1), "apgd-dlr": (None, 1)}),
-        ("pwcf", "Linf", {"pwcf": None}),
+        ("lmn", "Linf", {"lmn": None}),
     ],
 )
 def test_versions_are_as_published(version: str, norm: str, expected: dict[str, Any]) -> None:
@@ -329,7 +329,7 @@ def test_versions_are_as_published(version: str, norm: str, expected: dict[str, 
         assert plan.eot == (20 if version == "rand" else 1)
         if name == "square":
             assert attack.queries == numbers
-        elif name != "pwcf":
+        elif name != "lmn":
             assert (attack.targets, attack.restarts, attack.steps) == (*numbers, 100)
         if name.startswith("apgd"):
             assert attack.loss == ("ce" if name == "apgd-ce" else "dlr")
@@ -426,7 +426,7 @@ def test_unknown_attacks_and_odd_data_cost_no_evaluation() -> None:
 def test_nothing_is_printed_unless_verbose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net = Net()
     images, labels = samples(net)
-    adversary = cheap(AutoAttack(net, eps=EPS, verbose=False, version="pwcf", log_path=tmp_path / "log"))
+    adversary = cheap(AutoAttack(net, eps=EPS, verbose=False, version="lmn", log_path=tmp_path / "log"))
     adversary.run_standard_evaluation(images[:2], labels[:2])
     adversary.run_standard_evaluation_individual(images[:2], labels[:2])
     assert capsys.readouterr().out == ""

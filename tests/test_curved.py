@@ -11,10 +11,10 @@ from torch import Tensor
 
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.attacks import Task
-from pwcf.attacks.linearised.curved import PAIRS, Curvature, CurvedRule, Learnt, degrees
-from pwcf.attacks.linearised.rules import Iterate, Pace
-from pwcf.attacks.linearised.schedule import CLOSE, CURVED, LONG_MEMORY, REPEATS, Leg, Stage, plan_for
-from pwcf.attacks.linearised.search import Search
+from pwcf.attacks.lmn.general_metric import PAIRS, Curvature, CurvedRule, Learnt, degrees
+from pwcf.attacks.lmn.rules import Iterate, Pace
+from pwcf.attacks.lmn.schedule import CLOSE, CURVED, LONG_MEMORY, REPEATS, Leg, Stage, plan_for
+from pwcf.attacks.lmn.search import Search
 from pwcf.solvers import LimitedBFGS
 
 F64 = torch.float64

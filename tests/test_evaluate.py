@@ -70,7 +70,7 @@ def test_radii_of_a_linear_model_with_all_that_a_run_promises(metric: str, budge
     torch.testing.assert_close(distance, run.radius)
     assert (run.passes.total <= budget).all()
     assert run.passes.forward.sum() == net.calls - ROWS  # the line with argmax above was one more call
-    assert run.attack[1:] == ["pwcf"] * (ROWS - 1)
+    assert run.attack[1:] == ["lmn"] * (ROWS - 1)
     # Models of a linear classifier are exact: the evidence must bound the excess.
     assert (2 * run.evidence.stationarity[1:] >= (1 - 1 / ratio) - 1e-5).all()  # gradients are float32
     assert run.evidence.violation.abs().max() == 0
@@ -197,8 +197,8 @@ def test_the_best_point_of_all_attacks_counts() -> None:
             assert task.budget <= 500
             return (task.images > 0.5).to(task.images)
 
-    run = evaluate(net, images, labels, MinRadius("linf"), attacks=[Far(), "pwcf"], budget=1000)
-    assert run.attack == ["pwcf"] * ROWS
+    run = evaluate(net, images, labels, MinRadius("linf"), attacks=[Far(), "lmn"], budget=1000)
+    assert run.attack == ["lmn"] * ROWS
     assert (run.passes.total <= 1000).all()
 
 

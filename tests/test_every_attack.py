@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pwcf import MaxLoss, MinRadius, evaluate
 from pwcf.attacks import ATTACKS, as_attack
-from pwcf.attacks.foreign import available
+from pwcf.attacks.external import available
 from pwcf.metrics import Metric, as_metric, perceptual
 from pwcf.problems import Problem
 
@@ -48,7 +48,7 @@ CASES: dict[str, tuple[Net, int, tuple[int, ...], int]] = {
     "NaN on some inputs": (sometimes_nan(), 4, (1, 4, 6), 5),
 }
 # These find what there is on a linear model; a random search of 300 queries, and FMN, may miss some.
-SURE = ("pwcf", "pwcf-folded", "apgd", "apgd-ce", "apgd-margin", "apgd-dlr", "apgd-t", "fab", "fab-t")
+SURE = ("lmn", "pwcf", "apgd", "apgd-ce", "apgd-margin", "apgd-dlr", "apgd-t", "fab", "fab-t")
 # Far beyond the radii of these models.
 EPS = {"l0": 20.0, "l1": 6.0, "l2": 1.5, "linf": 0.4, "pd": 0.4}
 # For images of any shape.
@@ -69,11 +69,11 @@ def said_by(net: Net, x: Tensor) -> Tensor:
 
 def questions(name: str) -> list[Problem]:
     metrics: list[str | Metric] = ["l0"] if name == "sigma-zero" else [PD] if name == "ppgd" else ["l1", "l2", "linf"]
-    if name in ("pwcf", "lpa", "fast-lpa", "alma"):
+    if name in ("lmn", "lpa", "fast-lpa", "alma"):
         metrics.append(PD)
     asked: list[Problem] = [MaxLoss(metric, EPS[as_metric(metric).name]) for metric in metrics]
     # Variants that differ in the loss alone are one attack in min-radius.
-    return asked if name.startswith("pwcf-folded-") else [*asked, *(MinRadius(metric) for metric in metrics)]
+    return asked if name.startswith("pwcf-") else [*asked, *(MinRadius(metric) for metric in metrics)]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -81,9 +81,9 @@ def questions(name: str) -> list[Problem]:
 def test_it_answers_or_says_why_not(name: str, case: str) -> None:
     net, classes, shape, count = CASES[case]
     images, labels = samples(net, shape, count)
-    budget = SLOW_BUDGET if name.startswith("pwcf-folded") else BUDGET
+    budget = SLOW_BUDGET if name.startswith("pwcf") else BUDGET
     for problem in questions(name):
-        why_not = as_attack(name).declines(problem, classes)  # type: ignore[attr-defined]
+        why_not = as_attack(name).unsupported_reason(problem, classes)  # type: ignore[attr-defined]
         if why_not is not None:
             with pytest.raises(ValueError, match=f"attacks: {name} cannot answer .*: {re.escape(why_not)}"):
                 evaluate(net, images, labels, problem, attacks=name, budget=budget)
@@ -109,6 +109,6 @@ def test_declining_is_rare() -> None:
         for name in ATTACKS
         for problem in questions(name)
         for classes in (2, 3)
-        if (why_not := as_attack(name).declines(problem, classes)) and "not for" not in why_not  # type: ignore[attr-defined]
+        if (why_not := as_attack(name).unsupported_reason(problem, classes)) and "not for" not in why_not  # type: ignore[attr-defined]
     }
     assert declined <= {("alma", 2)} or not available()

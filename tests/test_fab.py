@@ -13,13 +13,13 @@ from oracles.cases import linear_case
 from oracles.linear import boxed_radii, exact_radii
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.attacks import Task
-from pwcf.attacks.attack import Findings
+from pwcf.attacks.base import Diagnostics
 from pwcf.attacks.fab import Fab
 from pwcf.attacks.fab.geometry import Box, Plane, onto_plane
 from pwcf.attacks.fab.planes import Planes
 from pwcf.attacks.fab.schedule import Plan, planned
-from pwcf.metrics import Lp, as_metric, measured
-from pwcf.models import Counted
+from pwcf.metrics import Lp, as_metric, distance64
+from pwcf.models import CountedClassifier
 from pwcf.problems import Problem
 
 METRICS = pytest.mark.parametrize("metric", ["l1", "l2", "linf"])
@@ -32,7 +32,7 @@ def task_of(
     n = len(images)
     eps = problem.radii(n) if isinstance(problem, MaxLoss) else None
     lower, upper = torch.zeros_like(images), torch.ones_like(images)
-    counted = Counted(Classifier(model), n, batch)
+    counted = CountedClassifier(Classifier(model), n, batch)
     return Task(counted, problem, images, labels, torch.arange(n), lower, upper, eps, budget, 0)
 
 
@@ -42,7 +42,7 @@ def radii(task: Task, points: Tensor) -> Tensor:
         said = task.model.classifier(points).argmax(1)
     good = (said == task.labels) == task.problem.targeted
     good &= ((points >= task.lower) & (points <= task.upper)).flatten(1).all(1)
-    return torch.where(good, measured(task.problem.metric, task.images, points), torch.inf)
+    return torch.where(good, distance64(task.problem.metric, task.images, points), torch.inf)
 
 
 def bent(n: int, classes: int, dtype: torch.dtype = torch.float32) -> nn.Module:
@@ -433,7 +433,7 @@ def test_the_last_run_goes_on_from_what_is_known(metric: str, targets: int | Non
     found = radii(task, Fab(targets=targets)(task))
     assert some.sum() >= 5
     torch.testing.assert_close(seen[1], known)  # one run is all there is budget for
-    assert (found[some] <= 0.98 * measured(task.problem.metric, images, known)[some]).all()
+    assert (found[some] <= 0.98 * distance64(task.problem.metric, images, known)[some]).all()
     assert (task.model.passes.total <= 60).all()
 
 
@@ -453,7 +453,7 @@ def test_known_points_are_the_answer_where_nothing_is_nearer() -> None:
 def test_findings_tell_whether_the_last_restart_helped() -> None:
     net = bent(12, 10)
     images, labels = labelled(net, (12, 12))
-    task = replace(task_of(net, images, labels, MinRadius("l1"), 5000), findings=Findings.none(12))
+    task = replace(task_of(net, images, labels, MinRadius("l1"), 5000), findings=Diagnostics.none(12))
     before = radii(task, Fab(steps=10, restarts=1)(task))
     assert task.findings is not None
     assert not task.findings.still_helping.any()
@@ -479,22 +479,25 @@ def test_projections_from_both_sides_end_on_the_plane(metric: str) -> None:
     on = onto_plane(lp, point, plane, box)
     torch.testing.assert_close((g * on).sum(1), plane.h, rtol=0, atol=1e-9)
     assert ((on >= 0) & (on <= 1)).all()
-    assert (measured(lp, point, on) <= measured(lp, point, inside) + 1e-12).all()
+    assert (distance64(lp, point, on) <= distance64(lp, point, inside) + 1e-12).all()
     least = before.abs() / torch.linalg.vector_norm(g, ord=lp.dual, dim=1)
-    assert (measured(lp, point, on) >= least * (1 - 1e-9)).all()
+    assert (distance64(lp, point, on) >= least * (1 - 1e-9)).all()
 
 
 # ---- settings -------------------------------------------------------------------------------------------
 
 
 def test_what_is_declined_and_what_it_says_of_itself() -> None:
-    assert Fab().declines(MinRadius("l2"), 10) is None
-    for metric in ("l1.5", lambda a, b: (a - b).flatten(1).square().sum(1)):
-        said = Fab().declines(MinRadius(metric), 10)
-        assert said is not None
-        assert "linf" in said
-    task = task_of(nn.Linear(4, 3), torch.rand(2, 4), torch.tensor([0, 1]), MinRadius("l4"), 100)
-    with pytest.raises(ValueError, match="l4"):
+    assert Fab().unsupported_reason(MinRadius("l2"), 10) is None
+    assert Fab().unsupported_reason(MinRadius("l1.5"), 10) is None
+
+    def squares(a: Tensor, b: Tensor) -> Tensor:
+        return (a - b).flatten(1).square().sum(1)
+
+    said = Fab().unsupported_reason(MinRadius(squares), 10)
+    assert said == "fab needs a norm with nearest_on_halfspace; squares does not offer it."
+    task = task_of(nn.Linear(4, 3), torch.rand(2, 4), torch.tensor([0, 1]), MinRadius(squares), 100)
+    with pytest.raises(ValueError, match="squares"):
         Fab()(task)
     assert Fab().about.startswith("pwcf's own FAB,")
     assert "9 target" in Fab(targets=9).about

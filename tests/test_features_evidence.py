@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from pwcf import Classifier, MinRadius, Status, evaluate
-from pwcf.metrics import FeatureDistance, measured, perceptual
-from pwcf.models import Counted
+from pwcf.metrics import FeatureDistance, distance64, perceptual
+from pwcf.models import CountedClassifier
 from pwcf.verify import AnswerEvidence, gather_evidence
 
 F64 = torch.float64
@@ -44,8 +44,8 @@ class Case:
     def evidence(self, row: int, point: Tensor) -> AnswerEvidence:
         image, points = self.images[row : row + 1], point.unsqueeze(0)
         box = torch.zeros_like(image), torch.ones_like(image)
-        one, model = torch.tensor([0]), Counted(self.model(torch.tensor([row])), 1)
-        distance = measured(self.metric, image, points)
+        one, model = torch.tensor([0]), CountedClassifier(self.model(torch.tensor([row])), 1)
+        distance = distance64(self.metric, image, points)
         problem = MinRadius(self.metric)
         found = gather_evidence(model, problem, image, self.labels[:1], points, distance, box, one)
         assert int(model.metric_passes.total) > 0
@@ -56,13 +56,13 @@ class Case:
 def test_what_is_left_to_gain_is_no_less_than_what_can_be_gained(row: int) -> None:
     case = Case()
     image, nearest = case.images[row], case.nearest(row)
-    least = float(measured(case.metric, image[None], nearest[None]))
+    least = float(distance64(case.metric, image[None], nearest[None]))
     generator = torch.Generator().manual_seed(row)
     for size in (0.01, 0.1, 0.5):
         aside = torch.randn(N, generator=generator, dtype=F64)
         aside -= (aside @ case.w) / (case.w @ case.w) * case.w
         point = nearest + size * (nearest - image).norm() * aside / aside.norm()
-        radius = float(measured(case.metric, image[None], point[None]))
+        radius = float(distance64(case.metric, image[None], point[None]))
         found = case.evidence(row, point)
         gain = 1 - least / radius
         assert gain > 0
@@ -86,8 +86,8 @@ def test_little_is_left_at_the_nearest_point(row: int) -> None:
     points, image = case.nearest(row).unsqueeze(0), case.images[row : row + 1]
     plain = MinRadius(lambda a, b: case.metric(a, b))
     alone = gather_evidence(
-        Counted(case.model(torch.tensor([row])), 1), plain, image, case.labels[:1], points,
-        measured(case.metric, image, points), box, torch.tensor([0]),
+        CountedClassifier(case.model(torch.tensor([row])), 1), plain, image, case.labels[:1], points,
+        distance64(case.metric, image, points), box, torch.tensor([0]),
     )  # fmt: skip
     assert float(found.stationarity) <= float(alone.stationarity) + 1e-9
 
@@ -103,8 +103,8 @@ def test_an_entry_at_a_bound_does_not_count() -> None:
     lower[:, fixed], upper[:, fixed] = nearest[fixed], nearest[fixed]
     points = nearest.unsqueeze(0)
     tight = gather_evidence(
-        Counted(case.model(torch.tensor([0])), 1), MinRadius(case.metric), image, case.labels[:1], points,
-        measured(case.metric, image, points), (lower, upper), torch.tensor([0]),
+        CountedClassifier(case.model(torch.tensor([0])), 1), MinRadius(case.metric), image, case.labels[:1], points,
+        distance64(case.metric, image, points), (lower, upper), torch.tensor([0]),
     )  # fmt: skip
     assert float(tight.stationarity) <= float(loose.stationarity) + 1e-9
 
@@ -116,7 +116,7 @@ def test_a_whole_run_says_converged_where_it_is(p: int) -> None:
     run = evaluate(case.model(row), case.images[:1], case.labels[:1], MinRadius(case.metric), budget=600)
     assert bool(run.adversarial.all())
     if p == 2:
-        least = measured(case.metric, case.images[:1], case.nearest(0).unsqueeze(0))
+        least = distance64(case.metric, case.images[:1], case.nearest(0).unsqueeze(0))
         assert float(run.radius / least) < 1.01
         assert run.status == [Status.CONVERGED]
 

@@ -56,7 +56,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     made = make_place(tmp_path_factory.mktemp("figures"), 16)
     nearly = MODEL.format(seed=0).replace("weight *= 4", "weight *= 4\n        made[1].weight += 0.02")
     (made.path / "other.py").write_text(nearly.replace("def net", "def other"))
-    assert made.run("pwcf", metric="l2", budget=80) == 0
+    assert made.run("lmn", metric="l2", budget=80) == 0
     assert made.run("fab", metric="l2", budget=80, attacks="fab") == 0
     assert made.run("other", metric="l2", budget=80, model=f"{made.path}/other.py:other") == 0
     assert made.run("l1", metric="l1", budget=80) == 0
@@ -74,7 +74,7 @@ def named(place: Place, *names: str) -> dict[str, RecordedRun]:
 
 
 def test_curves_are_those_of_the_analysis(place: Place) -> None:
-    runs = named(place, "pwcf", "fab")
+    runs = named(place, "lmn", "fab")
     figure = figures.accuracy_curves(runs)
     (axis,) = figure.axes
     for name, run in runs.items():
@@ -89,7 +89,7 @@ def test_curves_are_those_of_the_analysis(place: Place) -> None:
 
 
 def test_a_panel_for_every_metric_and_max_loss_as_points_with_intervals(place: Place) -> None:
-    runs = named(place, "pwcf", "l1", "margin", "ce")
+    runs = named(place, "lmn", "l1", "margin", "ce")
     figure = figures.accuracy_curves(runs)
     assert [axis.get_title() for axis in figure.axes] == [r"$\ell_{2}$", r"$\ell_{1}$", r"$\ell_\infty$"]
     bars = figure.axes[2].containers
@@ -112,7 +112,7 @@ def test_crossings_of_models_are_marked_and_named() -> None:
 
 
 def test_attacks_on_one_model_do_not_cross(place: Place) -> None:
-    runs = named(place, "pwcf", "fab", "other")
+    runs = named(place, "lmn", "fab", "other")
     figure = figures.accuracy_curves(runs)
     by_name = {name: analysis.curve_of(run) for name, run in runs.items()}
     same_attack = {name: curve for name, curve in by_name.items() if "fab" not in name}
@@ -120,7 +120,7 @@ def test_attacks_on_one_model_do_not_cross(place: Place) -> None:
 
 
 def test_radii_that_weak_attacks_give_do_not_stretch_the_axis(place: Place) -> None:
-    run = pwcf.load_run(place.path / "pwcf")
+    run = pwcf.load_run(place.path / "lmn")
     far = analysis.found_in(run).nonzero()[0]
     weak = run.select(torch.arange(16))
     weak.radius[far] = 1e6
@@ -170,7 +170,7 @@ def test_radii_of_very_different_sizes_get_a_logarithmic_axis() -> None:
 
 def test_comparison_shows_the_first_and_the_differences_by_sign() -> None:
     first, second = run_of("ccccn", [3, 1, 2, 4, INF]), run_of("ccccc", [1, 1.001, 3, 3.99, 1])
-    figure = figures.radius_comparison(first, second, names=("fab", "pwcf"))
+    figure = figures.radius_comparison(first, second, names=("fab", "lmn"))
     above, below = figure.axes
     found = analysis.compare_radii(first, second)
     assert heights(above) == found.first.tolist() == [1, 2, 3, 4]
@@ -190,21 +190,21 @@ def test_comparison_refuses_what_cannot_be_compared() -> None:
 
 
 def test_pairs_are_one_model_and_metric(place: Place) -> None:
-    pairs = pairs_of(named(place, "pwcf", "fab", "other", "l1"))
+    pairs = pairs_of(named(place, "lmn", "fab", "other", "l1"))
     (pair,) = pairs.values()
-    assert (pair.first_name, pair.second_name) == ("pwcf", "fab")
+    assert (pair.first_name, pair.second_name) == ("lmn", "fab")
     assert len(figures.radius_comparisons({str(i): pair for i in range(4)}).axes) == 8
-    two = pairs_of(named(place, "pwcf", "other"))  # two runs are a pair, whatever they are about
+    two = pairs_of(named(place, "lmn", "other"))  # two runs are a pair, whatever they are about
     assert len(two) == 1
     with pytest.raises(figures.NothingToShow, match="two min-radius runs, found fewer"):
-        pairs_of(named(place, "pwcf", "margin"))
+        pairs_of(named(place, "lmn", "margin"))
     with pytest.raises(figures.NothingToShow, match="of one model in one metric"):
-        pairs_of({name: run for name, run in named(place, "pwcf", "other", "l1").items()})
+        pairs_of({name: run for name, run in named(place, "lmn", "other", "l1").items()})
 
 
 def test_radii_by_sample_are_on_shared_samples(place: Place) -> None:
-    runs = named(place, "pwcf", "fab")
-    few = {"all": runs["pwcf"], "few": runs["fab"].select(torch.tensor([9, 3, 1, 7]))}
+    runs = named(place, "lmn", "fab")
+    few = {"all": runs["lmn"], "few": runs["fab"].select(torch.tensor([9, 3, 1, 7]))}
     figure = figures.radii_by_sample(few)
     shared = analysis.align(list(few.values()))
     attacked = analysis.attacked_in(shared[0])
@@ -231,7 +231,7 @@ def test_missing_radii_are_shown_as_missing() -> None:
 
 
 def test_termination_counts_by_status_and_draws_the_budget(place: Place) -> None:
-    runs = named(place, "pwcf", "margin")
+    runs = named(place, "lmn", "margin")
     figure = figures.termination(runs)
     for axis, run in zip(figure.axes, runs.values(), strict=True):
         ended = analysis.termination_of(run)
@@ -304,7 +304,7 @@ def test_trajectories_say_what_is_missing() -> None:
 
 
 def test_perturbations_show_the_points_and_their_histograms(place: Place) -> None:
-    runs = named(place, "pwcf", "margin")
+    runs = named(place, "lmn", "margin")
     images = original_images(runs[next(iter(runs))])
     figure = figures.perturbations(runs, images)
     shown = [axis for axis in figure.axes if axis.get_visible()]
@@ -322,7 +322,7 @@ def test_perturbations_show_the_points_and_their_histograms(place: Place) -> Non
 
 
 def test_perturbations_find_the_sample_in_runs_of_another_order(place: Place) -> None:
-    first = pwcf.load_run(place.path / "pwcf")
+    first = pwcf.load_run(place.path / "lmn")
     turned = pwcf.load_run(place.path / "fab").select(torch.arange(15, -1, -1))
     images = original_images(first)
     figure = figures.perturbations({"a": first, "b": turned}, images, 2)
@@ -335,7 +335,7 @@ def test_perturbations_find_the_sample_in_runs_of_another_order(place: Place) ->
     with pytest.raises(ValueError, match="the first run's 16, found 3"):
         figures.perturbations({"a": first}, images[:3], 2)
     with pytest.raises(ValueError, match="tensors=True"):
-        figures.perturbations({"a": pwcf.load_run(place.path / "pwcf", tensors=False)}, images, 2)
+        figures.perturbations({"a": pwcf.load_run(place.path / "lmn", tensors=False)}, images, 2)
     with pytest.raises(figures.NothingToShow, match="a has none"):
         figures.perturbations({"a": first}, images, 0)  # wrong as it is
 
@@ -357,7 +357,7 @@ def test_inputs_of_every_shape_are_drawn_whole(shape: tuple[int, ...]) -> None:
 
 
 def test_magnitudes_are_shares_of_entries_above(place: Place) -> None:
-    runs = named(place, "pwcf", "l1")
+    runs = named(place, "lmn", "l1")
     images = original_images(next(iter(runs.values())))
     figure = figures.magnitudes(runs, images)
     for name, run in runs.items():
@@ -369,7 +369,7 @@ def test_magnitudes_are_shares_of_entries_above(place: Place) -> None:
 
 
 def test_sparsity_is_a_grid_with_shared_bins_and_medians(place: Place) -> None:
-    runs = named(place, "pwcf", "fab", "l1", "margin", "ce")
+    runs = named(place, "lmn", "fab", "l1", "margin", "ce")
     figure = figures.sparsity(runs)
     shown = [axis for axis in figure.axes if axis.get_visible()]
     assert len(shown) == 5
@@ -469,7 +469,7 @@ def test_where_there_is_nothing_a_sentence_says_what_is_missing(draw: object) ->
 def test_type_is_legible_and_the_callers_settings_are_left_alone(place: Place, tmp_path: Path) -> None:
     with matplotlib.rc_context({"font.size": 3, "axes.labelsize": 2}):
         before = dict(matplotlib.rcParams)
-        figure = figures.accuracy_curves(named(place, "pwcf", "fab", "other", "margin"))
+        figure = figures.accuracy_curves(named(place, "lmn", "fab", "other", "margin"))
         assert dict(matplotlib.rcParams) == before
         figures.save(figure, tmp_path / "a.pdf")
     sizes = [text.get_fontsize() for text in figure.findobj(lambda artist: hasattr(artist, "get_fontsize"))]
@@ -519,16 +519,16 @@ def test_names_as_they_are_written() -> None:
 
 
 def test_a_model_has_one_look_in_panels_that_name_the_question(place: Place) -> None:
-    runs = named(place, "pwcf", "fab", "l1")  # "l2 · pwcf", "l2 · fab", "l1 · pwcf"
-    assert list(without_question(runs).values()) == ["pwcf", "fab", "pwcf"]
+    runs = named(place, "lmn", "fab", "l1")  # "l2 · lmn", "l2 · fab", "l1 · lmn"
+    assert list(without_question(runs).values()) == ["lmn", "fab", "lmn"]
     figure = figures.accuracy_curves(runs)
-    colours = [[line.get_color() for line in axis.get_lines() if line.get_label() == "pwcf"] for axis in figure.axes]
+    colours = [[line.get_color() for line in axis.get_lines() if line.get_label() == "lmn"] for axis in figure.axes]
     assert colours[0] == colours[1]
     both = named(place, "margin", "ce")  # the loss is said where there are several
     assert list(without_question(both).values()) == ["margin", "ce"]
-    metrics = named(place, "pwcf", "l1")  # "l2", "l1": nothing but the question
-    assert without_question(metrics) == {"l2": "pwcf", "l1": "pwcf"}
-    assert without_question({"mine": runs["l1 · pwcf"]}) == {"mine": "mine"}
+    metrics = named(place, "lmn", "l1")  # "l2", "l1": nothing but the question
+    assert without_question(metrics) == {"l2": "lmn", "l1": "lmn"}
+    assert without_question({"mine": runs["l1 · lmn"]}) == {"mine": "mine"}
     alike = {"l2 · a": run_of("c", [1]), "a · l2": run_of("c", [1])}  # no two get the same name
     assert without_question(alike) == {name: name for name in alike}
 
@@ -563,7 +563,7 @@ def test_latex_compiles(place: Place, tmp_path: Path) -> None:
 
 
 def test_the_overview_says_what_analyses_say(place: Place) -> None:
-    runs = named(place, "pwcf", "margin")
+    runs = named(place, "lmn", "margin")
     table = run_tables.overview_table(runs)
     radius, loss = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
     first, second = runs.values()
@@ -580,7 +580,7 @@ def test_the_overview_says_what_analyses_say(place: Place) -> None:
 
 
 def test_the_comparison_of_radii_is_the_papers(place: Place) -> None:
-    runs = named(place, "pwcf", "fab", "other", "l1")
+    runs = named(place, "lmn", "fab", "other", "l1")
     table = run_tables.radius_table(runs)
     (row,) = table.rows  # other models and metrics are not compared
     first, second = list(runs.values())[:2]
@@ -592,7 +592,7 @@ def test_the_comparison_of_radii_is_the_papers(place: Place) -> None:
 
 
 def test_other_tables(place: Place) -> None:
-    runs = named(place, "pwcf", "other", "l1")
+    runs = named(place, "lmn", "other", "l1")
     found = analysis.cross_metric(runs)
     table = run_tables.cross_metric_table(found)
     assert table.columns == ("model", "l2", "l1")
@@ -626,7 +626,7 @@ def test_kinds_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_figure_is_written(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "new" / "radii.svg"
-    words = ["figure", "radii", *paths(place, "pwcf", "margin", "l1"), "-o", str(out), "--eps", "l2=1/4,l1=3"]
+    words = ["figure", "radii", *paths(place, "lmn", "margin", "l1"), "-o", str(out), "--eps", "l2=1/4,l1=3"]
     assert main(words) == 0
     assert capsys.readouterr().out == f"{out}\n"
     drawn = out.read_text("utf-8")
@@ -637,17 +637,17 @@ def test_a_figure_is_written(place: Place, tmp_path: Path, capsys: pytest.Captur
 
 def test_perturbations_open_the_data_again(place: Place, tmp_path: Path) -> None:
     out = tmp_path / "a.svg"
-    assert main(["figure", "perturbations", *paths(place, "pwcf", "l1"), "--sample", "2", "-o", str(out)]) == 0
+    assert main(["figure", "perturbations", *paths(place, "lmn", "l1"), "--sample", "2", "-o", str(out)]) == 0
     assert "sample 2" in out.read_text("utf-8")
 
 
 def test_searches_are_done_again(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "a.svg"
-    both = paths(place, "pwcf", "fab")
+    both = paths(place, "lmn", "fab")
     assert main(["figure", "trajectories", *both, "--sample", "3", "-o", str(out)]) == 0
     assert "searching again: 1 sample(s), pwcf, 80 passes each" in capsys.readouterr().err
     run = pwcf.load_run(both[0])
-    (trace,) = analysis.retrace(run, [place_of(run, 3)])["pwcf"]
+    (trace,) = analysis.retrace(run, [place_of(run, 3)])["lmn"]
     assert f"pwcf: best {float(trace.best[-1]):.4g} after {trace.best_at} passes" in " ".join(
         out.read_text("utf-8").split()
     )
@@ -659,7 +659,7 @@ def test_searches_are_done_again(place: Place, tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize("ending", ["md", "csv", "tex"])
 def test_tables_are_written(place: Place, tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / f"t.{ending}"
-    words = ["table", "radii", *paths(place, "pwcf", "fab")]
+    words = ["table", "radii", *paths(place, "lmn", "fab")]
     assert main([*words, "-o", str(out)]) == 0
     capsys.readouterr()
     text = out.read_text("utf-8")
@@ -704,7 +704,7 @@ def test_what_cannot_be_done_is_said_in_one_line(
     said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    there = {"RUN": str(place.path / "pwcf"), "FILE": str(place.path / "net.py")}
+    there = {"RUN": str(place.path / "lmn"), "FILE": str(place.path / "net.py")}
     assert main([there.get(word, word) for word in words]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
@@ -726,7 +726,7 @@ def test_all_of_several_models(
 ) -> None:
     monkeypatch.setattr("pwcf.report.all_figures.save", laid_out)
     out = tmp_path / "all"
-    assert main(["figure", "all", *paths(place, "pwcf", "other", "margin", "ce"), "-o", str(out)]) == 0
+    assert main(["figure", "all", *paths(place, "lmn", "other", "margin", "ce"), "-o", str(out)]) == 0
     told = capsys.readouterr().out
     files = {path.name for path in out.iterdir()}
     assert f"{out}: {len(files)} files" in told
@@ -738,7 +738,7 @@ def test_all_of_several_models(
 
 
 def test_parts_keep_names_that_somebody_chose(place: Place) -> None:
-    runs = named(place, "pwcf", "other", "l1")
+    runs = named(place, "lmn", "other", "l1")
     assert [list(part) for part in by_model(runs).values()] == [["l2", "l1"], ["other · l2"]]
     mine = dict(zip("abc", runs.values(), strict=True))
     assert [list(part) for part in by_model(mine).values()] == [["a", "c"], ["b"]]
@@ -756,7 +756,7 @@ def test_models_that_are_called_alike_stay_apart(place: Place, tmp_path: Path) -
     (tmp_path / "net.py").write_text((place.path / "other.py").read_text().replace("def other", "def net"))
     words = {"model": f"{tmp_path}/net.py:net", "data": f"{place.path}/data.npz", "metric": "l2", "budget": 80}
     assert Place(tmp_path).run("alike", **words) == 0
-    runs = [pwcf.load_run(place.path / "pwcf"), pwcf.load_run(tmp_path / "alike")]
+    runs = [pwcf.load_run(place.path / "lmn"), pwcf.load_run(tmp_path / "alike")]
     found = analysis.cross_metric(analysis.name_runs(runs))
     assert found.models == ["net", "net (2)"]
     assert found.median[:, 0].tolist() == [analysis.quantiles_of(run, (0.5,))[0.5] for run in runs]

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 
 from pwcf import MaxLoss, MinRadius
-from pwcf.attacks.attack import Attack, Task
-from pwcf.attacks.folded import Folded
-from pwcf.attacks.folded import attack as folded_attack
-from pwcf.attacks.folded.attack import best_of, into_ball
-from pwcf.attacks.folded.formulation import Formulation, Techniques
-from pwcf.attacks.folded.seen import Seen
+from pwcf.attacks.base import Attack, Task
+from pwcf.attacks.pwcf import Pwcf
+from pwcf.attacks.pwcf import attack as folded_attack
+from pwcf.attacks.pwcf.attack import best_of, into_ball
+from pwcf.attacks.pwcf.formulation import Formulation, Techniques
+from pwcf.attacks.pwcf.seen import Seen
 from pwcf.attacks.seeds import noise_of, seeds_of
 from pwcf.metrics import Lp
-from pwcf.models import Classifier, Counted
+from pwcf.models import Classifier, CountedClassifier
 from pwcf.problems import Problem
 from pwcf.solvers import minimize
 from pwcf.verify import recheck
@@ -50,7 +50,7 @@ class Linear:
     def task(self, problem: Problem, budget: int = 400, **changes: object) -> Task:
         eps = problem.radii(ROWS) if isinstance(problem, MaxLoss) else None
         x = self.images
-        everyone, model = torch.arange(ROWS), Counted(Classifier(self), ROWS)
+        everyone, model = torch.arange(ROWS), CountedClassifier(Classifier(self), ROWS)
         zero, one = torch.zeros_like(x), torch.ones_like(x)
         return replace(Task(model, problem, x, self.labels, everyone, zero, one, eps, budget, 0), **changes)
 
@@ -81,8 +81,8 @@ def _checked(task: Task, points: Tensor):
 
 
 def test_it_is_an_attack() -> None:
-    assert isinstance(Folded(), Attack)
-    assert Folded().name == "pwcf-folded"
+    assert isinstance(Pwcf(), Attack)
+    assert Pwcf().name == "pwcf"
 
 
 # ---- radii ----------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def test_radii_of_linear_classifiers(norm: str, median: float) -> None:
     """l2 is exact; folds of linf and l1 slacks converge slowly, as published, but never to less than what exists."""
     net = Linear()
     task = net.task(MinRadius(norm), 350)
-    checked = _checked(task, Folded()(task))
+    checked = _checked(task, Pwcf()(task))
     assert checked.adversarial.all()
     assert isinstance(task.problem.metric, Lp)
     ratio = checked.distance / net.radii(task.problem.metric.dual)
@@ -108,7 +108,7 @@ def test_any_other_norm_and_any_function() -> None:
     weight = torch.linspace(0.5, 2, N)
     for metric, dual, scale in (("l1.5", 3.0, 1.0), (lambda x, y: (weight * (y - x)).norm(dim=1), 2.0, 1 / weight)):
         task = net.task(MinRadius(metric), 120)
-        checked = _checked(task, Folded(starts=1)(task))
+        checked = _checked(task, Pwcf(starts=1)(task))
         assert checked.adversarial.all()
         ratio = checked.distance / net.radii(dual, scale)
         assert (ratio >= 1 - 1e-4).all()
@@ -120,7 +120,7 @@ def test_targeted(norm: str) -> None:
     net = Linear(2)
     wanted = (net.labels + 1) % CLASSES
     task = net.task(MinRadius(norm, targeted=True), 120, labels=wanted)
-    points = Folded()(task)
+    points = Pwcf()(task)
     assert _checked(task, points).adversarial.all()
     assert torch.equal(net(points).argmax(1), wanted)
     if norm == "l2":
@@ -138,7 +138,7 @@ def test_entries_that_must_not_change_do_not(norm: str) -> None:
     lower, upper = net.images.clone(), net.images.clone()
     lower[:, free], upper[:, free] = 0.0, 1.0
     task = net.task(MinRadius(norm), 150, lower=lower, upper=upper)
-    points = Folded(starts=2)(task)
+    points = Pwcf(starts=2)(task)
     assert torch.equal(points[:, ~free], net.images[:, ~free])
     assert ((points >= lower) & (points <= upper)).all()
     checked = _checked(task, points)
@@ -153,7 +153,7 @@ def test_points_stay_in_an_active_box() -> None:
     net = Linear()
     lower, upper = net.images - 0.03, net.images + 0.03
     task = net.task(MinRadius("l2"), 150, lower=lower, upper=upper)
-    points = Folded(starts=2)(task)
+    points = Pwcf(starts=2)(task)
     assert ((points >= lower) & (points <= upper)).all()
     assert ((points - net.images).abs().amax(1) > 0.0299).any()  # it was active
     assert _checked(task, points).adversarial.all()
@@ -173,9 +173,9 @@ def test_max_loss_finds_what_is_there(norm: str, loss: str, room: float) -> None
     assert isinstance(metric, Lp)
     radii = net.radii(metric.dual)
     task = net.task(MaxLoss(norm, room * radii, loss), 300)
-    assert _checked(task, Folded()(task)).adversarial.all()
+    assert _checked(task, Pwcf()(task)).adversarial.all()
     task = net.task(MaxLoss(norm, 0.98 * radii, loss), 100)
-    points = Folded(starts=2)(task)
+    points = Pwcf(starts=2)(task)
     assert not _checked(task, points).adversarial.any()
     assert (metric(net.images.double(), points.double()) <= 0.98 * radii * (1 + 1e-6)).all()
 
@@ -185,7 +185,7 @@ def test_max_loss_targeted() -> None:
     wanted = (net.labels + 1) % CLASSES
     for loss in ("margin", "ce"):
         task = net.task(MaxLoss("l2", 3.0, loss, targeted=True), 100, labels=wanted)
-        points = Folded(starts=2)(task)
+        points = Pwcf(starts=2)(task)
         assert _checked(task, points).adversarial.all()
 
 
@@ -229,7 +229,7 @@ def test_without_folding_it_works_too() -> None:
     net = Linear()
     net.images, net.W = net.images[:, :4].repeat(1, 16)[:, :N], net.W  # keep N, only the cost is new
     task = net.task(MinRadius("l2"), 60, labels=net(net.images).argmax(1))
-    assert _checked(task, Folded(fold=False, starts=1)(task)).adversarial.all()
+    assert _checked(task, Pwcf(fold=False, starts=1)(task)).adversarial.all()
 
 
 @pytest.mark.parametrize(("norm", "slacks"), [("linf", 1), ("l1", N), ("l2", 0), ("l1.5", 0)])
@@ -269,7 +269,7 @@ def test_slacks_bind_on_both_sides_and_do_not_become_negative(norm: str) -> None
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(folded_attack, "Formulation", Watched)
-        Folded(starts=1)(net.task(MinRadius(norm), 100))
+        Pwcf(starts=1)(net.task(MinRadius(norm), 100))
     assert len(least) > 20
     assert min(least) == 0
 
@@ -318,7 +318,7 @@ def test_remember(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folded_attack, "minimize", ends_far_away)
     for remember in (True, False):
         task = net.task(MinRadius("l2"), 100)
-        points = Folded(remember=remember, starts=1)(task)
+        points = Pwcf(remember=remember, starts=1)(task)
         checked = _checked(task, points)
         assert checked.adversarial.all()
         ratio = checked.distance / net.radii(2.0)
@@ -329,7 +329,9 @@ def test_remember(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_hopeless_answer_is_in_the_box_too(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Linear(classes=2)
     monkeypatch.setattr(folded_attack, "minimize", lambda f, x0, *_, **__: replace(minimize(f, x0), x=x0 - 2))
-    points = Folded(starts=1)(net.task(MinRadius("l2"), 20, model=Counted(Classifier(lambda x: 0 * net(x)), ROWS)))
+    points = Pwcf(starts=1)(
+        net.task(MinRadius("l2"), 20, model=CountedClassifier(Classifier(lambda x: 0 * net(x)), ROWS))
+    )
     assert ((points >= 0) & (points <= 1)).all()
 
 
@@ -409,7 +411,7 @@ def test_budget_and_counted_passes(norm: str, budget: int) -> None:
         net = Linear()
         task = net.task(problem, budget)
         net.forward_rows = net.backward_rows = 0
-        points = Folded()(task)
+        points = Pwcf()(task)
         passes = task.model.passes
         assert (passes.total <= budget).all()
         assert passes.forward.sum() == net.forward_rows
@@ -423,8 +425,8 @@ def test_budget_and_counted_passes(norm: str, budget: int) -> None:
 def test_passes_are_counted_under_the_samples_numbers() -> None:
     net = Linear()
     samples = torch.arange(ROWS) * 2 + 1
-    task = net.task(MinRadius("l2"), 60, samples=samples, model=Counted(Classifier(net), 2 * ROWS))
-    Folded()(task)
+    task = net.task(MinRadius("l2"), 60, samples=samples, model=CountedClassifier(Classifier(net), 2 * ROWS))
+    Pwcf()(task)
     assert (task.model.passes.total[samples] > 20).all()
     assert (task.model.passes.total[samples - 1] == 0).all()
 
@@ -436,7 +438,7 @@ def test_slots_bound_the_rows_of_a_call() -> None:
         sizes.append(x.shape[0])
         return net(x)
 
-    Folded()(net.task(MinRadius("l2"), 100, model=Counted(Classifier(watched), ROWS, batch=4)))
+    Pwcf()(net.task(MinRadius("l2"), 100, model=CountedClassifier(Classifier(watched), ROWS, batch=4)))
     assert max(sizes) == 4
 
 
@@ -447,7 +449,7 @@ def test_a_sample_has_the_same_answer_in_any_company(norm: str) -> None:
     def radii(rows: Tensor) -> Tensor:
         task = net.task(MinRadius(norm), 80)
         picked = {k: getattr(task, k)[rows] for k in ("images", "labels", "lower", "upper", "samples")}
-        points = Folded()(replace(task, **picked))
+        points = Pwcf()(replace(task, **picked))
         return task.problem.metric(net.images[rows].double(), points.double())
 
     together = radii(torch.arange(ROWS))
@@ -458,17 +460,17 @@ def test_starts() -> None:
     net = Linear()
     task = net.task(MinRadius("l2"))
     form = Formulation(task, Techniques())
-    points = Folded(noise=0.1)._starts(task, form, 3)
+    points = Pwcf(noise=0.1)._starts(task, form, 3)
     assert points.shape == (3, ROWS, N)
     size = (points - net.images).abs()
     assert size.max() <= 0.1 + 1e-6
     assert (size.amax(2) > 0.08).all()
     assert not torch.equal(points[0], points[1])
-    assert not torch.equal(points, Folded(noise=0.1)._starts(replace(task, seed=1), form, 3))
+    assert not torch.equal(points, Pwcf(noise=0.1)._starts(replace(task, seed=1), form, 3))
     part = replace(task, images=task.images[2:4], lower=task.lower[2:4], upper=task.upper[2:4])
-    assert torch.equal(points[:, 2:4], Folded(noise=0.1)._starts(part, Formulation(part, Techniques()), 3))
+    assert torch.equal(points[:, 2:4], Pwcf(noise=0.1)._starts(part, Formulation(part, Techniques()), 3))
     task = net.task(MaxLoss("l2", 0.01))
-    points = Folded(noise=0.1)._starts(task, Formulation(task, Techniques()), 3)
+    points = Pwcf(noise=0.1)._starts(task, Formulation(task, Techniques()), 3)
     assert ((points - net.images).norm(dim=2) <= 0.01 + 1e-6).all()
     assert ((points - net.images).norm(dim=2) > 0.009).all()
 
@@ -487,9 +489,9 @@ def test_more_starts_find_nearer_points() -> None:
     labels, everyone = torch.zeros(ROWS, dtype=torch.int64), torch.arange(ROWS)
 
     def mean(starts: int) -> float:
-        model = Counted(Classifier(two_sided), ROWS)
+        model = CountedClassifier(Classifier(two_sided), ROWS)
         task = Task(model, MinRadius("l2"), images, labels, everyone, *box, None, 300, 0)
-        distance = _checked(task, Folded(starts=starts, noise=0.4)(task)).distance
+        distance = _checked(task, Pwcf(starts=starts, noise=0.4)(task)).distance
         return distance.mean().item()
 
     assert mean(10) < 0.9 * mean(1)
@@ -519,6 +521,6 @@ def test_samples_whose_states_do_not_fit_go_one_after_another(monkeypatch: pytes
     points = []
     for states in (2e9, 2 * 2 * N * 4 * (2 * folded_attack.PAIRS + folded_attack.VECTORS)):
         monkeypatch.setattr(folded_attack, "STATES", states)
-        points.append(Folded(starts=1)(net.task(MinRadius("l2"), 40)))
+        points.append(Pwcf(starts=1)(net.task(MinRadius("l2"), 40)))
     assert sizes == [ROWS, 2, 2, 1]
     torch.testing.assert_close(*points)

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.attacks import Attack, Task
-from pwcf.attacks.foreign import AdvLib, Function, Watched, available, from_foolbox, from_torchattacks
-from pwcf.attacks.foreign import adapters as adapters_module
-from pwcf.attacks.foreign.adv_lib import _METHODS, ALMA_FIRST
-from pwcf.attacks.foreign.first_step import ABOUT_A_TARGET, first_step, with_first_step_that_ends
+from pwcf.attacks.external import AdvLib, Function, TrackedModel, available, from_foolbox, from_torchattacks
+from pwcf.attacks.external import adapters as adapters_module
+from pwcf.attacks.external.adv_lib import _METHODS, ALMA_FIRST
+from pwcf.attacks.external.first_step import ABOUT_A_TARGET, first_step, with_first_step_that_ends
 from pwcf.metrics import as_metric
 from pwcf.metrics.l0 import L0
-from pwcf.models import Counted
+from pwcf.models import CountedClassifier
 from pwcf.problems import Problem
 
 ROWS, SHAPE, CLASSES = 6, (2, 3, 4), 5
@@ -84,7 +84,7 @@ class Net:
         self.forward = self.largest = 0
         # The samples' numbers in the whole evaluation are not their places in the task.
         numbers = torch.arange(rows).flip(0) + 2
-        counted = Counted(Classifier(self, self.bounds), rows + 3, batch)
+        counted = CountedClassifier(Classifier(self, self.bounds), rows + 3, batch)
         return Task(counted, problem, images, labels, numbers, low, high, eps, budget, 7)
 
     def wrong(self, task: Task, points: Tensor) -> Tensor:
@@ -299,7 +299,7 @@ def test_undefined_logits_and_gradients_do_not_reach_it() -> None:
 
 def test_undefined_gradients_are_zero() -> None:
     net = Net()
-    steep = Counted(Classifier(lambda x: net(x) + (0 * x[:, :1, 0, 0]).sqrt()), ROWS + 3)  # inf times 0
+    steep = CountedClassifier(Classifier(lambda x: net(x) + (0 * x[:, :1, 0, 0]).sqrt()), ROWS + 3)  # inf times 0
     task = Task(**{**vars(net.task()), "model": steep})
 
     def asks(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
@@ -315,7 +315,7 @@ def test_undefined_gradients_are_zero() -> None:
 
 def test_a_model_without_gradients_has_zero_ones() -> None:
     net = Net()
-    blind = Counted(Classifier(lambda x: net(x).detach()), ROWS + 3)
+    blind = CountedClassifier(Classifier(lambda x: net(x).detach()), ROWS + 3)
     task = Task(**{**vars(net.task()), "model": blind})
 
     def asks(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
@@ -431,7 +431,7 @@ def test_the_model_looks_like_one() -> None:
     task = Net().task(dtype=torch.float64)
 
     def nosy(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-        assert isinstance(model, Watched)
+        assert isinstance(model, TrackedModel)
         assert not model.training
         assert model.eval() is model
         parameter = next(model.parameters())
@@ -482,13 +482,13 @@ def test_points_at_eps_count_though_rounded_beyond_it() -> None:
     eps = 0.0077  # 129184.56 units in the last place of 0.5: rounded up
     task = net.task(MaxLoss("linf", eps))
 
-    watched = Watched(task)
+    watched = TrackedModel(task)
     point = (task.images + eps * torch.where(torch.rand_like(task.images) > 0.5, 1.0, -1.0)).clamp(0, 1)
     beyond = as_metric("linf")(task.images.double(), point.double()) > eps * (1 + 1e-6)
     assert beyond.any()  # otherwise this shows nothing
     watched._remember(point, torch.eye(CLASSES)[(task.labels + 1) % CLASSES], watched._everyone)
     assert watched.found.all()
-    fresh = Watched(task)
+    fresh = TrackedModel(task)
     fresh._remember(task.images + 1.01 * eps, torch.eye(CLASSES)[(task.labels + 1) % CLASSES], fresh._everyone)
     assert not fresh.found.any()
 
@@ -496,7 +496,7 @@ def test_points_at_eps_count_though_rounded_beyond_it() -> None:
 def test_one_entry_is_the_least_that_can_be_counted() -> None:
     """adv-lib's FMN fails where all samples have come down to one entry and it may go on."""
     images = torch.full((3, 4), 0.4)
-    model = Counted(Classifier(lambda x: torch.stack([0 * x[:, 0], x[:, 0] - 0.5], 1)), 3)
+    model = CountedClassifier(Classifier(lambda x: torch.stack([0 * x[:, 0], x[:, 0] - 0.5], 1)), 3)
     labels, everyone = torch.zeros(3, dtype=torch.int64), torch.arange(3)
     box = torch.zeros_like(images), torch.ones_like(images)
     task = Task(model, MinRadius(L0()), images, labels, everyone, *box, None, 50, 0)
@@ -668,7 +668,7 @@ def metric_of(norm: str) -> MinRadius:
 def test_adv_lib_is_imported_when_it_is_called(name: str, norm: str, fake_adv_lib: Callable[[], ModuleType]) -> None:
     net = Net()
     attack = AdvLib(name)
-    assert attack.declines(metric_of(norm), 10) is None
+    assert attack.unsupported_reason(metric_of(norm), 10) is None
     assert attack.about.startswith(f"adv-lib 9.9 {name}, as many steps")
     assert "adv_lib" not in sys.modules
     task = net.task(metric_of(norm), budget=51, dtype=torch.float64)
@@ -728,16 +728,18 @@ def test_adv_lib_with_fewer_passes_than_steps_and_with_a_target(fake_adv_lib: Ca
 def test_adv_lib_says_why_not(
     name: str, problem: Problem, classes: int, reason: str, fake_adv_lib: Callable[[], ModuleType]
 ) -> None:
-    assert reason in str(AdvLib(name).declines(problem, classes))
+    assert reason in str(AdvLib(name).unsupported_reason(problem, classes))
     if name != "alma":
         with pytest.raises(ValueError, match=f"attack {name}: {reason}"):
             AdvLib(name)(Net().task(problem))
 
 
 def test_adv_lib_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pwcf.attacks.foreign.adv_lib.available", lambda: False)
+    monkeypatch.setattr("pwcf.attacks.external.adv_lib.available", lambda: False)
     attack = AdvLib("ddn")
-    assert attack.declines(MinRadius("l2"), 10) == "adv-lib is not installed: pip install --no-deps adv-lib tqdm"
+    assert (
+        attack.unsupported_reason(MinRadius("l2"), 10) == "adv-lib is not installed: pip install --no-deps adv-lib tqdm"
+    )
     with pytest.raises(ImportError, match="pip install --no-deps adv-lib"):
         attack(Net().task())
 
@@ -794,13 +796,13 @@ def test_alma_takes_any_distance_with_a_slope(fake_adv_lib: Callable[[], ModuleT
         return (2 * (a - b)).flatten(1).norm(dim=1)
 
     task = net.task(MinRadius(weighted), budget=60)
-    assert AdvLib("alma").declines(task.problem, 10) is None
+    assert AdvLib("alma").unsupported_reason(task.problem, 10) is None
     assert net.wrong(task, AdvLib("alma")(task)).all()
     ((_, settings, _),) = fake_adv_lib().CALLS
     assert (settings["distance"], settings["init_lr_distance"]) == (ABOUT_A_TARGET, None)
-    assert AdvLib("fmn").declines(task.problem, 10) == "fmn is there for l0, l1, l2, linf, not for weighted"
+    assert AdvLib("fmn").unsupported_reason(task.problem, 10) == "fmn is there for l0, l1, l2, linf, not for weighted"
     assert "alma is there for l1, l2 and distances without a norm, not for linf" in str(
-        AdvLib("alma").declines(MinRadius("linf"), 10)
+        AdvLib("alma").unsupported_reason(MinRadius("linf"), 10)
     )
 
 

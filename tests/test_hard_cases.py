@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pwcf import MaxLoss, MinRadius, Status, evaluate
-from pwcf.attacks import Pwcf, Task
+from pwcf.attacks import Lmn, Task
 
 
 def _linear(n: int, classes: int, seed: int = 0) -> nn.Linear:
@@ -108,7 +108,7 @@ def test_an_attack_cannot_move_what_it_is_measured_from() -> None:
             task.labels.zero_()
             return task.images
 
-    run = evaluate(net, images, labels, MinRadius("l2"), attacks=[Vandal(), "pwcf"], budget=400)
+    run = evaluate(net, images, labels, MinRadius("l2"), attacks=[Vandal(), "lmn"], budget=400)
     assert torch.equal(images, kept)
     assert (run.radius > 0).all()
     torch.testing.assert_close(run.radius, (run.x_adv - images).double().norm(dim=1), rtol=1e-5, atol=0)
@@ -140,7 +140,7 @@ def test_a_metric_may_compute_in_double() -> None:
 def test_a_budget_is_kept_or_refused(metric: str, attacks: int, eight_bit: bool) -> None:
     net = _linear(12, 4)
     images, labels = _near_middle(net, 3)
-    several = [Pwcf(name=f"pwcf {number}") for number in range(attacks)]
+    several = [Lmn(name=f"pwcf {number}") for number in range(attacks)]
     answered = 0
     for budget in (50, 53, 60, 75, 120, 200):
         try:

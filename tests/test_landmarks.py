@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 import pwcf
-from pwcf.attacks.linearised.landmarks import HALVINGS, LANDMARKS, boundary_points, landmark, passes
-from pwcf.attacks.linearised.schedule import stages
-from pwcf.models import Classifier, Counted
+from pwcf.attacks.lmn.landmarks import HALVINGS, LANDMARKS, boundary_points, landmark, passes
+from pwcf.attacks.lmn.schedule import stages
+from pwcf.models import Classifier, CountedClassifier
 from searches import search_of
 
 N, ROWS, CLASSES = 64, 6, 12
@@ -97,7 +97,7 @@ def test_far_images_leave_out_most_classes_but_not_the_first_restart() -> None:
     W = torch.randn(CLASSES, N, generator=generator, dtype=torch.float64)
     x = torch.rand(ROWS, N, generator=generator, dtype=torch.float64)
     labels = (x @ W.T).argmax(1)
-    model = Counted(Classifier(lambda z: z @ W.T), ROWS)
+    model = CountedClassifier(Classifier(lambda z: z @ W.T), ROWS)
     search_of(model, pwcf.MaxLoss("l2", 1e-3), x, labels, 2000).run()
     first, restart = stages(pwcf.MinRadius("l2").metric, 2000, CLASSES)[:2]
     likeliest = 4 * first.steps // first.targets
@@ -108,7 +108,7 @@ def test_far_images_leave_out_most_classes_but_not_the_first_restart() -> None:
 
 def test_images_with_a_row_that_failed_are_not_given_up_at_once() -> None:
     x, labels = images()
-    search = search_of(Counted(Classifier(flat), ROWS), pwcf.MaxLoss("l2", 0.1), x, labels, 2000)
+    search = search_of(CountedClassifier(Classifier(flat), ROWS), pwcf.MaxLoss("l2", 0.1), x, labels, 2000)
     search._begin(search._choose_targets(flat(x), 2))
     search.table.radius[:] = 5.0
     assert search._is_beyond(2.0).all()

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from pwcf import MaxLoss, MinRadius
-from pwcf.attacks.linearised.schedule import LOOK, stages
-from pwcf.attacks.targets import ANY, aims
+from pwcf.attacks.lmn.schedule import LOOK, stages
+from pwcf.attacks.targets import ANY, resolve_targets
 from pwcf.metrics import Lp, as_metric
-from pwcf.models import Classifier, Counted
+from pwcf.models import Classifier, CountedClassifier
 from pwcf.problems import Problem
 from pwcf.verify import recheck
 from searches import search_of
@@ -29,7 +29,7 @@ def _linear(seed: int = 0) -> tuple[Classifier, Tensor, Tensor, Tensor, Tensor]:
     return classifier, images, classifier(images).argmax(1), W, b
 
 
-def _points(model: Counted, problem: Problem, images: Tensor, labels: Tensor, budget: int) -> Tensor:
+def _points(model: CountedClassifier, problem: Problem, images: Tensor, labels: Tensor, budget: int) -> Tensor:
     return search_of(model, problem, images, labels, budget).run()
 
 
@@ -45,7 +45,7 @@ def _exact(metric: Lp, images: Tensor, labels: Tensor, W: Tensor, b: Tensor) -> 
 @pytest.mark.parametrize("budget", [200, 600])
 def test_radii_of_linear_classifiers_are_exact(norm: str, budget: int) -> None:
     classifier, images, labels, W, b = _linear()
-    problem, model = MinRadius(norm), Counted(classifier, ROWS)
+    problem, model = MinRadius(norm), CountedClassifier(classifier, ROWS)
     points = _points(model, problem, images, labels, budget)
     assert (model.passes.total <= budget).all()
     checked = recheck(model, problem, images, labels, points)
@@ -64,7 +64,7 @@ def test_a_sample_has_the_same_answer_in_any_company(norm: str) -> None:
     problem = MinRadius(norm)
 
     def radii(rows: Tensor) -> Tensor:
-        model = Counted(classifier, len(rows))
+        model = CountedClassifier(classifier, len(rows))
         points = _points(model, problem, images[rows], labels[rows], 600)
         return recheck(model, problem, images[rows], labels[rows], points).distance
 
@@ -78,7 +78,7 @@ def test_a_sample_has_the_same_answer_in_any_company(norm: str) -> None:
 def test_targeted_points_have_the_wanted_class(norm: str) -> None:
     classifier, images, labels, _, _ = _linear(2)
     wanted = (labels + 1) % CLASSES
-    problem, model = MinRadius(norm, targeted=True), Counted(classifier, ROWS)
+    problem, model = MinRadius(norm, targeted=True), CountedClassifier(classifier, ROWS)
     points = _points(model, problem, images, wanted, 200)
     assert recheck(model, problem, images, wanted, points).adversarial.all()
     assert torch.equal(classifier(points).argmax(1), wanted)
@@ -87,7 +87,7 @@ def test_targeted_points_have_the_wanted_class(norm: str) -> None:
 def test_where_nothing_is_found_the_image_comes_back() -> None:
     classifier = Classifier(lambda x: torch.stack([1 + 0 * x[:, 0], 0.1 * x[:, 0]], 1))
     images = torch.rand(3, N, generator=torch.Generator().manual_seed(0))
-    model = Counted(classifier, 3)
+    model = CountedClassifier(classifier, 3)
     points = _points(model, MinRadius("l2"), images, torch.zeros(3, dtype=torch.int64), 600)
     assert torch.equal(points, images)
 
@@ -106,7 +106,7 @@ def test_no_schedule_exceeds_its_budget(norm: str, budget: int, classes: int) ->
 def test_rows_without_a_target_aim_at_the_largest_other_logit() -> None:
     logits = torch.tensor([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0], [1.0, 2.0, 3.0]])
     labels, targets = torch.tensor([0, 0, 2]), torch.tensor([ANY, 2, ANY])
-    assert aims(logits, labels, targets).tolist() == [1, 2, 1]
+    assert resolve_targets(logits, labels, targets).tolist() == [1, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_one_row_of_an_image_aims_at_any_class(classes: int, budget: int, target
     labels = (images @ W.T).argmax(1)
     if targeted:
         labels = (labels + 1) % classes
-    problem, model = MinRadius("l2", targeted=targeted), Counted(Classifier(lambda x: x @ W.T), 4)
+    problem, model = MinRadius("l2", targeted=targeted), CountedClassifier(Classifier(lambda x: x @ W.T), 4)
     search = search_of(model, problem, images, labels, budget)
     points = search.run()
     assert ((search.table.targets == ANY).sum(1) == expected).all()
@@ -146,7 +146,7 @@ def test_near_classes_with_small_logits_are_found() -> None:
     logits = classifier(images)
     labels = logits.argmax(1)
     assert (logits.argsort(dim=1, descending=True)[:, :12] != 17).all()
-    model, problem = Counted(classifier, 6), MinRadius("l2")
+    model, problem = CountedClassifier(classifier, 6), MinRadius("l2")
     points = _points(model, problem, images, labels, 2000)
     assert (model.passes.total <= 2000).all()
     exact = _exact(problem.metric, images - centre, labels, W, b)  # type: ignore[arg-type]
@@ -159,7 +159,7 @@ def test_images_that_are_easily_broken_cost_few_passes() -> None:
     W = torch.randn(10, N, generator=generator)
     images = torch.rand(ROWS, N, generator=generator)
     labels = (images @ W.T).argmax(1)
-    problem, model = MaxLoss("l2", eps=5.0), Counted(Classifier(lambda x: x @ W.T), ROWS)
+    problem, model = MaxLoss("l2", eps=5.0), CountedClassifier(Classifier(lambda x: x @ W.T), ROWS)
     points = _points(model, problem, images, labels, 2000)
     assert (model.logits(points, torch.arange(ROWS)).argmax(1) != labels).all()
     assert (model.passes.total <= 30).all()
@@ -169,7 +169,7 @@ def test_every_class_has_its_turn_in_restarts() -> None:
     W = torch.randn(10, N, generator=torch.Generator().manual_seed(6))
     images = torch.rand(2, N, generator=torch.Generator().manual_seed(7))
     labels = (images @ W.T).argmax(1)
-    search = search_of(Counted(Classifier(lambda x: x @ W.T), 2), MinRadius("l2"), images, labels, 2000)
+    search = search_of(CountedClassifier(Classifier(lambda x: x @ W.T), 2), MinRadius("l2"), images, labels, 2000)
     search.run()
     anyone = (search.table.targets == ANY).long().argmax(1)
     search.table.radius[0, anyone[0]] = 0.0  # as where ANY has reached a class without a column

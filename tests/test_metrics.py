@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+import pwcf
 from pwcf import metrics
 from pwcf.metrics import as_metric, lp
 
@@ -73,9 +74,15 @@ def test_a_metric_that_is_not_per_sample_is_named() -> None:
         as_metric(3)  # type: ignore[arg-type]
 
 
+def box(lower: float, upper: float) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.tensor(lower, dtype=F64), torch.tensor(upper, dtype=F64)
+
+
 def test_no_projection_is_said_so() -> None:
-    with pytest.raises(ValueError, match="l3: no exact projection"):
-        lp(3).project(torch.zeros(1, 2), torch.zeros(1, 2), torch.ones(1), (0, 1))
+    assert not isinstance(lp(3), metrics.HasProjection)
+    assert all(isinstance(lp(p), metrics.HasProjection) for p in PROJECTED)
+    with pytest.raises(ValueError, match="apgd needs a norm with project and steepest; l3 does not offer them"):
+        pwcf.evaluate(torch.nn.Linear(2, 2), torch.zeros(1, 2), torch.zeros(1).long(), pwcf.MinRadius("l3"), "apgd")
 
 
 @pytest.mark.parametrize("p", PROJECTED)
@@ -89,7 +96,7 @@ def test_projection_is_the_nearest_point(p: float, seed: int, n: int, radius: fl
     point = centre + spread * torch.randn(4, n, generator=g, dtype=F64)
     r = torch.full((4,), radius, dtype=F64)
     metric = lp(p)
-    z = metric.project(point, centre, r, (0.0, 1.0))
+    z = metric.project(point, centre, r, *box(0.0, 1.0))
     assert ((z >= 0) & (z <= 1)).all()
     assert (metric(centre, z) <= r * (1 + 1e-12) + 1e-14).all()
     others = torch.rand(4, 300, n, generator=g, dtype=F64)
@@ -105,18 +112,18 @@ def test_projection_is_the_nearest_point(p: float, seed: int, n: int, radius: fl
 @pytest.mark.parametrize("p", PROJECTED)
 def test_projection_without_bounds_and_of_points_inside(p: float) -> None:
     g = torch.Generator().manual_seed(3)
-    centre, point = torch.randn(2, 6, 2, 3, generator=g, dtype=F64)
-    free = (-math.inf, math.inf)
-    z = lp(p).project(point, centre, torch.full((6,), 0.5, dtype=F64), free)
+    centre, point = torch.randn(2, 6, 6, generator=g, dtype=F64)
+    free = box(-math.inf, math.inf)
+    z = lp(p).project(point, centre, torch.full((6,), 0.5, dtype=F64), *free)
     torch.testing.assert_close(lp(p)(centre, z), torch.full((6,), 0.5, dtype=F64))
-    near = lp(p).project(point, centre, torch.full((6,), 100.0, dtype=F64), free)
+    near = lp(p).project(point, centre, torch.full((6,), 100.0, dtype=F64), *free)
     assert torch.equal(near, point)
 
 
 def test_projecting_in_turn_would_be_wrong_for_l2() -> None:
     """The paper's example: clipping after scaling does not give the nearest point."""
     centre, point = torch.tensor([[0.5, 0.9]], dtype=F64), torch.tensor([[2.0, 2.0]], dtype=F64)
-    z = lp(2).project(point, centre, torch.tensor([0.4], dtype=F64), (0.0, 1.0))
+    z = lp(2).project(point, centre, torch.tensor([0.4], dtype=F64), *box(0.0, 1.0))
     in_turn = (centre + 0.4 * (point - centre) / (point - centre).norm()).clamp(0, 1)
     assert (point - z).norm() < (point - in_turn).norm() - 1e-3
     assert metrics.lp(2)(centre, z).item() == pytest.approx(0.4)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pwcf.models import Classifier, Counted, check_inputs, warnings_about
+from pwcf.models import Classifier, CountedClassifier, check_inputs, warnings_about
 
 
 def _net(classes: int = 3) -> nn.Module:
@@ -59,7 +59,7 @@ def test_the_model_is_given_back_as_it_was() -> None:
 def test_passes_are_counted_for_the_samples_they_serve() -> None:
     net = _net()
     x, _ = _data(net)
-    counted = Counted(Classifier(net), len(x))
+    counted = CountedClassifier(Classifier(net), len(x))
     counted.logits(x[:4], torch.tensor([0, 1, 2, 2]))
     logits, value, gradient = counted.value_and_gradient(x[1:3], torch.tensor([1, 2]), lambda f, _: f[:, 0] - f[:, 1])
     assert counted.passes.forward[:4].tolist() == [1, 2, 3, 0]
@@ -79,7 +79,9 @@ def test_gradients_come_under_no_grad_too() -> None:
     net = _net()
     x, _ = _data(net)
     with torch.no_grad():
-        _, _, gradient = Counted(Classifier(net), 12).value_and_gradient(x, torch.arange(12), lambda f, _: f[:, 0])
+        _, _, gradient = CountedClassifier(Classifier(net), 12).value_and_gradient(
+            x, torch.arange(12), lambda f, _: f[:, 0]
+        )
     assert gradient.abs().sum() > 0
 
 

@@ -19,7 +19,7 @@ from pwcf.attacks.perceptual.rows import NOISE, starts_of
 from pwcf.attacks.perceptual.ruler import Ruler
 from pwcf.attacks.perceptual.steepest import Jacobian, conjugate_gradients, steepest
 from pwcf.metrics import FeatureDistance, Features, Metric, as_metric, perceptual
-from pwcf.models import Counted
+from pwcf.models import CountedClassifier
 from pwcf.problems import Problem, is_wrong
 
 SHAPE, ROWS, CLASSES = (2, 5, 6), 6, 4
@@ -59,7 +59,7 @@ def task_of(
     images, labels = (part[rows] for part in samples(net, dtype))
     labels = (labels + 1) % CLASSES if targeted else labels
     problem = MaxLoss(metric, eps, targeted=targeted)
-    counted = Counted(Classifier(net, bounds), ROWS, batch)
+    counted = CountedClassifier(Classifier(net, bounds), ROWS, batch)
     lower, upper = (torch.full_like(images, side) for side in bounds)
     if frozen is not None:
         lower, upper = torch.where(frozen, images, lower), torch.where(frozen, images, upper)
@@ -70,7 +70,7 @@ def task_of(
 def answers(task: Task, points: Tensor) -> Tensor:
     """(n,) misclassified within eps, as they are."""
     assert task.eps is not None
-    near = task.problem.metric.exactly(task.images, points) <= task.eps * (1 + 1e-6)
+    near = task.problem.metric.distance64(task.images, points) <= task.eps * (1 + 1e-6)
     return near & is_wrong(task.model.classifier(points), task.labels, task.problem.targeted)
 
 
@@ -94,7 +94,7 @@ def test_points_of_the_projected_ones_are_within_eps_and_answers_are_kept(attack
     net = linear()
     task = task_of(net, pd(), eps)
     points = attack(task)
-    assert (task.problem.metric.exactly(task.images, points) <= eps * (1 + 1e-6)).all()
+    assert (task.problem.metric.distance64(task.images, points) <= eps * (1 + 1e-6)).all()
     found = answers(task, points)
     assert found.all() if eps == 0.2 else 2 <= found.sum() < ROWS
 
@@ -113,7 +113,7 @@ def test_passes_stay_within_the_budget(attack: AnyAttack, budget: int) -> None:
 @cache
 def radii() -> Tensor:
     net = linear()
-    return evaluate(net, *samples(net), MinRadius(pd()), attacks="pwcf", budget=80).radius
+    return evaluate(net, *samples(net), MinRadius(pd()), attacks="lmn", budget=80).radius
 
 
 @ALL
@@ -217,7 +217,7 @@ def test_fast_lpa_hands_over_raw_points() -> None:
     task, other = (task_of(linear(), pd(), 0.2) for _ in range(2))
     raw, kept = FastLpa().raw(task), FastLpa()(other)
     assert (task.model.passes.total == 40).all()
-    assert (task.problem.metric.exactly(task.images, raw) > 0.2).all()
+    assert (task.problem.metric.distance64(task.images, raw) > 0.2).all()
     assert (other.model.passes.total < 40).all()
     assert answers(other, kept).all()
 
@@ -295,9 +295,9 @@ def test_projection_draws_in_what_is_outside_and_nothing_else(eps: float) -> Non
     points = (task.images + 0.2 * noise).clamp(0, 1)
     points[0] = task.images[0] + 1e-4
     found = into_ball(task, Ruler(task), points, torch.arange(ROWS))
-    distance = task.problem.metric.exactly(task.images, found)
+    distance = task.problem.metric.distance64(task.images, found)
     assert torch.equal(found[0], points[0])
-    assert (task.problem.metric.exactly(task.images, points)[1:] > eps).all()
+    assert (task.problem.metric.distance64(task.images, points)[1:] > eps).all()
     assert (distance <= eps).all()
     assert ((found >= 0) & (found <= 1)).all()
     # With an eps below the overshoot Newton's steps fail: then the point is on the way from where it began.
@@ -356,13 +356,13 @@ def test_starts_are_near_and_each_sample_has_its_own() -> None:
 @pytest.mark.parametrize("metric", [pd(p=1), as_metric("l2"), as_metric(lambda x, y: (x - y).flatten(1).norm(dim=1))])
 def test_ppgd_says_what_it_needs(metric: Metric) -> None:
     problem: Problem = MaxLoss(metric, 0.1)
-    reason = Ppgd().declines(problem, 3)
+    reason = Ppgd().unsupported_reason(problem, 3)
     assert reason is not None
     assert metric.name in reason
     with pytest.raises(ValueError, match="needs a Euclidean distance between features"):
         Ppgd()(task_of(linear(), metric, 0.1))
-    assert Lpa().declines(problem, 3) is None
-    assert Ppgd().declines(MaxLoss(pd(squared=True), 0.1), 3) is None
+    assert Lpa().unsupported_reason(problem, 3) is None
+    assert Ppgd().unsupported_reason(MaxLoss(pd(squared=True), 0.1), 3) is None
 
 
 def test_settings_are_checked_and_told() -> None:
@@ -371,8 +371,8 @@ def test_settings_are_checked_and_told() -> None:
             with pytest.raises(ValueError, match=next(iter(wrong))):
                 attack(**wrong)  # type: ignore[arg-type]
     assert "20 steps" in Lpa().about
-    assert Lpa().declines(MaxLoss("l0", 3.0), 3) is not None
-    assert FastLpa().declines(MaxLoss("l0", 3.0), 3) is not None
+    assert Lpa().unsupported_reason(MaxLoss("l0", 3.0), 3) is not None
+    assert FastLpa().unsupported_reason(MaxLoss("l0", 3.0), 3) is not None
 
 
 @cache

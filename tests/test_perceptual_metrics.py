@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
-from pwcf.metrics import FeatureDistance, Features, Measure, Metric, as_metric, lpips, perceptual
+from pwcf.metrics import FeatureDistance, Features, Metric, ReferenceDistance, as_metric, lpips, perceptual
 from pwcf.metrics.perceptual.backbones import default_layers
 from pwcf.metrics.perceptual.networks import IMAGENET_MEAN, IMAGENET_STD, NETWORKS, Convolutional, Fire, alexnet
 from pwcf.models import Passes
@@ -165,7 +165,7 @@ def test_the_users_network_is_left_as_it_was() -> None:
     net = nn.Sequential(nn.Conv2d(CHANNELS, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Dropout(), nn.Flatten()).train()
     before = {name: value.clone() for name, value in net.state_dict().items()}
     x, y = pair(3, CHANNELS, HEIGHT, WIDTH, dtype=torch.float32)
-    for metric in (perceptual(net), perceptual("self").of(Classifier(net))):
+    for metric in (perceptual(net), perceptual("self").bind(Classifier(net))):
         distance = metric(x, y)
         torch.testing.assert_close(metric(x[:1], y[:1])[0], distance[0])  # in eval mode for it
         metric(x.double(), y.double())
@@ -237,27 +237,27 @@ def test_pd_self_needs_a_classifier_that_is_a_module() -> None:
     with pytest.raises(ValueError, match=r"metric pd-self: measures with the classifier"):
         as_metric("pd-self")(x, x)
     with pytest.raises(TypeError, match=r"metric pd-self-l1: expected a classifier that is a torch.nn.Module, found"):
-        as_metric("pd-self-l1").of(Classifier(lambda x: x.flatten(1)))
+        as_metric("pd-self-l1").bind(Classifier(lambda x: x.flatten(1)))
 
 
 def test_references_are_looked_at_once_and_passes_counted_for_the_samples_they_serve() -> None:
     images, points = pair(3, CHANNELS, HEIGHT, WIDTH, dtype=torch.float32)
     passes = Passes.none(6)
     metric = perceptual(convolutional())
-    measure = Measure(metric, images, torch.tensor([4, 0, 2]), passes, batch=2)
+    measure = ReferenceDistance(metric, images, torch.tensor([4, 0, 2]), passes, batch=2)
     assert Rows.seen == {}
     rows = torch.tensor([2, 0, 2])
     values = measure.values(points, rows)
     torch.testing.assert_close(values, metric(images[rows], points))
     Rows.seen.clear()
     assert passes.forward.tolist() == [1, 0, 3, 0, 2, 0]  # of the images one each, and of the points
-    distance, slope = measure.value_and_slope(points, rows)
+    distance, slope = measure.value_and_gradient(points, rows)
     assert Rows.seen["network"] == 3
     torch.testing.assert_close(distance, values)
     assert (slope.flatten(1).norm(dim=1) > 0).all()
     assert passes.forward.tolist() == [1, 0, 5, 0, 3, 0]
     assert passes.backward.tolist() == [0, 0, 2, 0, 1, 0]
-    exact = measure.exactly(points)
+    exact = measure.distance64(points)
     assert Rows.seen["network"] == 9  # nothing that was prepared
     assert passes.forward.tolist() == [3, 0, 7, 0, 5, 0]
     torch.testing.assert_close(exact, metric(images.double(), points.double()))
@@ -301,8 +301,8 @@ def test_pd_self_answers_both_questions(dtype: torch.dtype) -> None:
     assert "PD, l2 over the classifier's own features (Sequential)" in run.summary()
     # The distance is this metric's: the nearest points in l2 are farther in it.
     other = evaluate(classifier, images, labels, MinRadius("l2"), budget=1000).x_adv
-    assert (run.radius <= own.exactly(images, other) * (1 + 1e-6)).all()
-    assert (run.radius < 0.99 * own.exactly(images, other)).any()
+    assert (run.radius <= own.distance64(images, other) * (1 + 1e-6)).all()
+    assert (run.radius < 0.99 * own.distance64(images, other)).any()
     inside = evaluate(classifier, images, labels, MaxLoss("pd-self", 1.1 * run.radius + 1e-9), budget=1000)
     if dtype == F64:
         assert inside.adversarial.all()
@@ -354,7 +354,7 @@ def test_lpips_is_the_weighted_mean_of_squared_differences(files: Path) -> None:
     metric = lpips(weights=files / "alexnet-1234abcd.pth")  # the heads lie beside them
     torch.testing.assert_close(metric(x, y), expected, rtol=1e-6, atol=0)
     torch.testing.assert_close(metric(x.float(), y.float()), expected.float(), rtol=1e-4, atol=0)
-    assert torch.equal(metric.exactly(x.float(), y.float()), metric(x.float().double(), y.float().double()))
+    assert torch.equal(metric.distance64(x.float(), y.float()), metric(x.float().double(), y.float().double()))
 
 
 @torch.no_grad()

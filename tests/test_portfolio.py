@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from pwcf import MaxLoss, MinRadius, Run, evaluate
-from pwcf.attacks import ATTACKS, PRESETS, Attack, Function, Task, as_attack, choose
-from pwcf.attacks.foreign import available
+from pwcf.attacks import ATTACKS, PRESETS, Attack, Function, Task, as_attack, resolve_attacks
+from pwcf.attacks.external import available
 from pwcf.evaluation.diagnosis import diagnose
 from pwcf.evaluation.run import Contribution
 
@@ -106,7 +106,7 @@ def test_min_radius_tells_later_attacks_what_is_known() -> None:
     assert (told[0][1::2] == 0).all()
 
 
-def test_pwcf_goes_on_from_what_is_known() -> None:
+def test_lmn_goes_on_from_what_is_known() -> None:
     """A region it does not see by itself: a strip where the slope leads away from it."""
 
     def strip(x: Tensor) -> Tensor:
@@ -116,15 +116,15 @@ def test_pwcf_goes_on_from_what_is_known() -> None:
     x, labels = samples()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        run = evaluate(strip, x, labels, MinRadius("l2"), attacks=[Move("half", 0, (0.08005,)), "pwcf"], budget=1000)
+        run = evaluate(strip, x, labels, MinRadius("l2"), attacks=[Move("half", 0, (0.08005,)), "lmn"], budget=1000)
     assert (run.contributions[1].radius <= 0.0801).all()
 
 
 def test_budgets_hold_for_all_together() -> None:
-    run, _ = quiet(["pwcf", Move("half", 0, (0.15, 0.0))], MinRadius("l2"), budget=400)
+    run, _ = quiet(["lmn", Move("half", 0, (0.15, 0.0))], MinRadius("l2"), budget=400)
     assert (run.passes.total <= 400).all()
     assert (sum(each.passes for each in run.contributions) <= run.passes.total).all()
-    run, _ = quiet(["pwcf", Move("half", 0, (0.15, 0.0))], MinRadius("l2"))
+    run, _ = quiet(["lmn", Move("half", 0, (0.15, 0.0))], MinRadius("l2"))
     assert run.passes.total.max() > 2000 - 200  # each has as much as one alone
 
 
@@ -196,15 +196,19 @@ def test_every_name_makes_an_attack_of_that_name() -> None:
         assert attack.name == name
 
 
+def squares(a: Tensor, b: Tensor) -> Tensor:
+    return (a - b).flatten(1).square().sum(1)
+
+
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("problem", [MinRadius("l2"), MaxLoss("linf", 0.1), MinRadius("l1.5")])
+@pytest.mark.parametrize("problem", [MinRadius("l2"), MaxLoss("linf", 0.1), MinRadius("l1.5"), MinRadius(squares)])
 def test_presets_answer_and_say_what_they_leave_out(preset: str, problem: MinRadius | MaxLoss) -> None:
     members = PRESETS[preset].attacks(problem)
-    if preset == "autoattack" and problem.metric.name == "l1.5":
-        with pytest.raises(ValueError, match=r"found none; apgd-ce was left out of 'autoattack': .* l1\.5"):
-            choose(preset, problem, 3, 2000)
+    if preset == "autoattack" and problem.metric.name == "squares":
+        with pytest.raises(ValueError, match=r"found none; apgd-ce was left out of 'autoattack': .* squares"):
+            resolve_attacks(preset, problem, 3, 2000)
         return
-    chosen = choose(preset, problem, 3, 2000)
+    chosen = resolve_attacks(preset, problem, 3, 2000)
     assert len(chosen.attacks) + len(chosen.left_out) == len(members)
     assert chosen.budget == len(chosen.attacks) * PRESETS[preset].budget
     for sentence in chosen.left_out:
@@ -226,8 +230,8 @@ def test_a_named_attack_that_cannot_answer_says_why() -> None:
 
 
 def test_names_must_differ() -> None:
-    with pytest.raises(ValueError, match="attacks: expected names that differ, found pwcf more than once"):
-        quiet(["pwcf", "fast"], MinRadius("l2"))
+    with pytest.raises(ValueError, match="attacks: expected names that differ, found lmn more than once"):
+        quiet(["lmn", "fast"], MinRadius("l2"))
 
 
 # ---- diagnosis ------------------------------------------------------------------------------------------------------
@@ -280,5 +284,5 @@ def test_restarts_that_still_help_are_told() -> None:
     x = torch.rand(40, 20, dtype=torch.float64)
     x = x[rough(x).argmax(1) == 0][:20]
     labels = torch.zeros(20, dtype=torch.int64)
-    with pytest.warns(UserWarning, match="The later restarts of pwcf still found clearly nearer points"):
+    with pytest.warns(UserWarning, match="The later restarts of lmn still found clearly nearer points"):
         evaluate(rough, x, labels, MinRadius("l1"), budget=2000)

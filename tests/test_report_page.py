@@ -845,7 +845,7 @@ def mixed(tmp_path_factory) -> Place:
     wanted = (data["labels"] + 1) % 3
     wanted[1:4] = data["labels"][1:4]  # as they are already
     np.savez(path / "wanted.npz", images=data["images"], labels=wanted)
-    radius = {"metric": "l2", "budget": 60, "attacks": "pwcf"}
+    radius = {"metric": "l2", "budget": 60, "attacks": "lmn"}
     loss = {"question": "max-loss", "metric": "l2", "eps": 0.1, "budget": 60}
     assert place.run("plain", **radius) == 0
     assert place.run("two", limit=2, **radius) == 0
@@ -973,7 +973,7 @@ def test_the_file_stays_small_however_pictures_pack(grey: Place, tmp_path: Path,
 
 def test_many_runs_of_large_images_keep_to_the_limit(tmp_path: Path) -> None:
     place = write_data(tmp_path, (3, 96, 96), 24)
-    assert place.run("out", metric="l2", budget=50, attacks="pwcf") == 0
+    assert place.run("out", metric="l2", budget=50, attacks="lmn") == 0
     page = write_page([tmp_path / "out"] * 12, tmp_path / "report.html")
     assert page.bytes < 10_000_000
     assert 0 < page.samples < 24

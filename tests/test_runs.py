@@ -68,7 +68,7 @@ def run_module(place: Place):
 
 
 def test_rows_tell_what_happened_to_each_sample(place: Place) -> None:
-    assert place.run("out", "--attacks", "pwcf", "--attacks", "fab", metric="linf", budget=300) == 0
+    assert place.run("out", "--attacks", "lmn", "--attacks", "fab", metric="linf", budget=300) == 0
     rows = pwcf.load_run(place.path / "out").to_pandas()
     data = np.load(place.path / "data.npz")
     assert rows["index"].tolist() == list(range(24))
@@ -81,7 +81,7 @@ def test_rows_tell_what_happened_to_each_sample(place: Place) -> None:
     assert np.allclose(found["sparsity"], found["l1"] / found["l2"])
     assert (found["loss"] > 0).all()
     assert (found["l0"] >= 1).all()
-    assert set(found["attack"]) <= {"pwcf", "fab"}
+    assert set(found["attack"]) <= {"lmn", "fab"}
     assert (found[["radius:pwcf", "radius:fab"]].min(axis=1) >= found["radius"] * (1 - 1e-9)).all()
     assert (rows["seconds"] > 0).all()
 
@@ -100,7 +100,7 @@ def test_the_header_tells_what_was_asked_of_what(place: Place) -> None:
         header["made"]["packages"]["torch"] == torch.__version__.partition("+")[0]
         or "torch" in header["made"]["packages"]
     )
-    assert header["attacks"][0]["name"] == "pwcf"
+    assert header["attacks"][0]["name"] == "lmn"
     result = json.loads((place.path / "out" / "result.json").read_text())
     assert result["done"] == 10
     assert result["seconds"] > 0
@@ -110,7 +110,7 @@ def test_restarts_are_other_searches_and_the_best_counts(place: Place) -> None:
     assert place.run("one", metric="l1", budget=80) == 0
     assert place.run("three", metric="l1", budget=80, restarts=3) == 0
     one, three = (pwcf.load_run(place.path / name) for name in ("one", "three"))
-    assert [each.name for each in three.contributions] == ["pwcf", "pwcf#2", "pwcf#3"]
+    assert [each.name for each in three.contributions] == ["lmn", "lmn#2", "lmn#3"]
     assert (three.radius <= one.radius * (1 + 1e-4)).all()
     assert int(three.passes.total.max()) <= 240
     assert int(three.passes.total.max()) > int(one.passes.total.max())
@@ -498,7 +498,7 @@ def test_exports_hold_what_the_run_holds(two_runs: Place, tmp_path: Path) -> Non
 def test_what_there_is_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["attacks", "--json"]) == 0
     shown = told(capsys.readouterr().out)
-    assert {"pwcf", "apgd", "fab"} <= set(shown["attacks"])
+    assert {"lmn", "apgd", "fab"} <= set(shown["attacks"])
     assert "standard" in shown["presets"]
     assert main(["metrics", "--json"]) == 0
     names = [each["name"] for each in json.loads(capsys.readouterr().out)]

@@ -21,9 +21,8 @@ from pwcf.attacks.square.draws import Draws
 from pwcf.attacks.square.schedule import stages
 from pwcf.attacks.square.search import MOVES
 from pwcf.attacks.square.windows import Grid, Reach
-from pwcf.metrics import as_metric, measured
-from pwcf.metrics.projection import project_l1
-from pwcf.models import Counted
+from pwcf.metrics import L1, as_metric, distance64
+from pwcf.models import CountedClassifier
 from pwcf.problems import Problem
 
 ROWS, CLASSES = 6, 4
@@ -60,7 +59,7 @@ def _task(
     n = len(images)
     lower, upper = torch.zeros_like(images), torch.ones_like(images)
     eps = problem.radii(n) if isinstance(problem, MaxLoss) else None
-    counted = Counted(Classifier(model), n)
+    counted = CountedClassifier(Classifier(model), n)
     return Task(counted, problem, images, labels, torch.arange(n), lower, upper, eps, budget, seed)
 
 
@@ -71,7 +70,7 @@ def _check(task: Task, points: Tensor) -> Tensor:
     assert (points >= task.lower).all()
     assert (points <= task.upper).all()
     if task.eps is not None:
-        assert (measured(task.problem.metric, task.images, points) <= task.eps * (1 + 1e-6)).all()
+        assert (distance64(task.problem.metric, task.images, points) <= task.eps * (1 + 1e-6)).all()
         assert (task.model.passes.backward == 0).all()
     assert (task.model.passes.total <= task.budget).all()
     said = task.model.classifier(points).argmax(1)
@@ -99,7 +98,7 @@ def test_radii_are_those_of_the_nearest_ball_something_was_found_in(norm: str) -
     task = _task(net, net.images, net.labels, MinRadius(norm), 500)
     points = Square()(task)
     assert _check(task, points).all()
-    ratio = measured(task.problem.metric, net.images, points) / net.exact(norm)
+    ratio = distance64(task.problem.metric, net.images, points) / net.exact(norm)
     assert (ratio > 1 - 1e-6).all()
     assert ratio.max() < BEYOND[norm]
 
@@ -190,7 +189,7 @@ def test_rounding_never_leads_out_of_the_ball(norm: str, dtype: torch.dtype, siz
     points = Square()(task)
     assert _check(task, points).all()
     assert torch.equal(points, asked[69])  # not drawn back afterwards
-    distances = torch.stack([measured(task.problem.metric, images, x) for x in asked[:70]])
+    distances = torch.stack([distance64(task.problem.metric, images, x) for x in asked[:70]])
     assert (distances <= size * EPS[norm] * (1 + 1e-6)).all()
     assert (distances.amax(0) >= 0.95 * size * EPS[norm]).all()
 
@@ -324,7 +323,7 @@ def test_in_l1_only_entries_that_change_are_projected_and_that_is_exact() -> Non
     changes[torch.rand(changes.shape, generator=generator) < 0.7] = 0
     changes[3] = 0
     box = ball.lower.flatten(1), ball.upper.flatten(1)
-    expected = project_l1((ball.centre + changes).flatten(1), ball.centre.flatten(1), ball.inner, *box)
+    expected = L1().project((ball.centre + changes).flatten(1), ball.centre.flatten(1), ball.inner, *box)
     torch.testing.assert_close(moves._projected(changes).flatten(1), expected)  # type: ignore[attr-defined]
 
 
@@ -414,10 +413,10 @@ def test_what_it_is_and_what_it_cannot_do() -> None:
     assert square.about.startswith("pwcf's own Square")
     assert "5000 queries" in Square(queries=5000).about
     for norm in ("l1", "l2", "linf"):
-        assert square.declines(MaxLoss(norm, 0.1), 10) is None
-        assert square.declines(MinRadius(norm), 2) is None
+        assert square.unsupported_reason(MaxLoss(norm, 0.1), 10) is None
+        assert square.unsupported_reason(MinRadius(norm), 2) is None
     for metric in ("l1.5", lambda a, b: (a - b).flatten(1).norm(dim=1)):
-        sentence = square.declines(MinRadius(metric), 10)
+        sentence = square.unsupported_reason(MinRadius(metric), 10)
         assert sentence is not None
         assert "l1, l2 and linf" in sentence
     net = Linear()

@@ -138,7 +138,7 @@ def test_images_in_float32_are_judged_in_float64(make: Callable[[], Metric]) -> 
     x, y = pair(dtype=torch.float32)
     metric = make()
     assert metric.in_float64
-    exact = metric.exactly(x, y)
+    exact = metric.distance64(x, y)
     assert exact.dtype == F64
     assert torch.equal(exact, metric(x.double(), y.double()))
     assert (exact[:-1] != metric(x, y)[:-1].double()).all()  # it does compute in what it is given
@@ -204,7 +204,7 @@ def test_wrong_settings_are_named(make: Callable[[], Metric], said: str) -> None
 
 def test_bounds_the_metric_is_not_made_for_are_named() -> None:
     def of(metric: Metric, bounds: tuple[float, float]) -> Metric:
-        return metric.of(Classifier(nn.Flatten(), bounds))
+        return metric.bind(Classifier(nn.Flatten(), bounds))
 
     with pytest.raises(ValueError, match=r"data_range: expected at least 255, .* found 1"):
         of(ssim(), (0, 255))
@@ -253,7 +253,7 @@ def test_evaluations_answer_both_questions(name: str) -> None:
     torch.testing.assert_close(run.radius, as_metric(name)(images.double(), run.x_adv.double()))
     # The straight way to the boundary is not the nearest: the metric's slope was followed.
     straight = evaluate(net, images, labels, MinRadius("l2"), budget=200).x_adv
-    assert (run.radius < 0.97 * as_metric(name).exactly(images, straight)).all()
+    assert (run.radius < 0.97 * as_metric(name).distance64(images, straight)).all()
     assert run.metric_passes.total.sum() == 0
     assert as_metric(name).about in run.summary()
     within = evaluate(net, images, labels, MaxLoss(name, 1.1 * run.radius), budget=200)

@@ -8,13 +8,11 @@ import torch
 from scipy.optimize import linprog, minimize
 from torch import Tensor
 
-from pwcf.attacks.linearised.subproblem import (
-    least_linf_radius,
-    nearest_l1,
-    nearest_lp,
+from pwcf.attacks.lmn.subproblem import (
     onto_cut_and_box,
     sparse_on_cut,
 )
+from pwcf.metrics import L1, Linf, lp
 
 F64 = torch.float64
 N = 7
@@ -52,7 +50,7 @@ def test_projection_onto_cut_and_box(seed: int, tightness: float) -> None:
 @CASES
 def test_least_radius(seed: int, tightness: float) -> None:
     _, centre, g, h, lower, upper = _case(seed, tightness)
-    t = least_linf_radius(centre, g, h, lower, upper).item()
+    t = Linf().least_radius(centre, g, h, lower, upper).item()
     x, normal = centre[0].numpy(), g[0].numpy()
     # variables z, t: min t s.t. g'z <= h, |z - x| <= t, 0 <= z <= 1
     eye, ones = np.eye(N), -np.ones((N, 1))
@@ -66,7 +64,7 @@ def test_least_radius(seed: int, tightness: float) -> None:
 @pytest.mark.parametrize("p", [1.5, 2.0, 3.0, 8.0])
 def test_nearest_point_in_lp(seed: int, tightness: float, p: float) -> None:
     _, centre, g, h, lower, upper = _case(seed, tightness)
-    z = nearest_lp(p, centre, g, h, lower, upper)[0].numpy()
+    z = lp(p).nearest_on_halfspace(centre, g, h, lower, upper)[0].numpy()
     x, normal, level = centre[0].numpy(), g[0].numpy(), h.item()
     assert normal @ z <= level + 1e-9
     assert ((z >= 0) & (z <= 1)).all()
@@ -79,7 +77,7 @@ def test_nearest_point_in_lp(seed: int, tightness: float, p: float) -> None:
 @CASES
 def test_nearest_point_in_l1(seed: int, tightness: float) -> None:
     _, centre, g, h, lower, upper = _case(seed, tightness)
-    z = nearest_l1(centre, g, h, lower, upper)[0].numpy()
+    z = L1().nearest_on_halfspace(centre, g, h, lower, upper)[0].numpy()
     x, normal = centre[0].numpy(), g[0].numpy()
     # z = x + a - b with a, b >= 0: min sum(a + b) s.t. g'(a - b) <= h - g'x
     bounds = [(0, 1 - v) for v in x] + [(0, v) for v in x]
@@ -115,8 +113,8 @@ def test_cuts_out_of_reach_are_approached() -> None:
     point, centre, g, h, lower, upper = _case(0, 1.0)
     corner = torch.where(g > 0, lower, upper)
     torch.testing.assert_close(onto_cut_and_box(point, g, h - 1, lower, upper), corner)
-    torch.testing.assert_close(nearest_l1(centre, g, h - 1, lower, upper), corner)
-    reached = least_linf_radius(centre, g, h - 1, lower, upper)
+    torch.testing.assert_close(L1().nearest_on_halfspace(centre, g, h - 1, lower, upper), corner)
+    reached = Linf().least_radius(centre, g, h - 1, lower, upper)
     torch.testing.assert_close(reached, (corner - centre).abs().amax(1))
 
 
@@ -124,4 +122,4 @@ def test_a_cut_that_holds_moves_nothing() -> None:
     point, _, g, _, lower, upper = _case(1, 0.5)
     slack = (g * point).sum(-1) + 1
     assert torch.equal(onto_cut_and_box(point, g, slack, lower, upper), point)
-    assert least_linf_radius(point, g, slack, lower, upper).item() == 0
+    assert Linf().least_radius(point, g, slack, lower, upper).item() == 0

@@ -93,7 +93,7 @@ def test_inner_points_are_feasible_and_their_loss_is_what_is_said(name: str, bou
     worst = worst_points(classifier, images, labels, metric, eps_each, steps=5)
     assert worst.points.shape == images.shape
     assert bool(((worst.points >= bounds[0]) & (worst.points <= bounds[1])).all())
-    distance = metric.of(classifier).exactly(images, worst.points).detach()
+    distance = metric.bind(classifier).distance64(images, worst.points).detach()
     assert bool((distance <= eps_each).all()), float((distance / eps_each).max())
     before, after = (cross_entropy(classifier(x), labels).detach() for x in (images, worst.points))
     torch.testing.assert_close(worst.clean_loss, before)

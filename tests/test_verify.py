@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from pwcf.metrics import lp
-from pwcf.models import Classifier, Counted
+from pwcf.models import Classifier, CountedClassifier
 from pwcf.problems import MaxLoss, MinRadius, is_wrong
 from pwcf.verify import outwards, recheck, to_boundary, to_grid
 
 
-def _sum_above(level: float) -> Counted:
+def _sum_above(level: float) -> CountedClassifier:
     """Class 1 where the entries of x sum to more than ``level``."""
-    return Counted(Classifier(lambda x: x.flatten(1).sum(1) - level), 3)
+    return CountedClassifier(Classifier(lambda x: x.flatten(1).sum(1) - level), 3)
 
 
 IMAGES = torch.full((3, 2, 2), 0.25)
@@ -91,7 +91,7 @@ def test_targeted_answers_must_have_the_wanted_class() -> None:
 
 
 def test_nan_logits_are_no_answer() -> None:
-    model = Counted(Classifier(lambda x: x.flatten(1)[:, :2] * torch.nan), 3)
+    model = CountedClassifier(Classifier(lambda x: x.flatten(1)[:, :2] * torch.nan), 3)
     assert not recheck(model, MinRadius("l2"), IMAGES, LABELS, IMAGES).adversarial.any()
 
 

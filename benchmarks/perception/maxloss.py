@@ -13,9 +13,9 @@ from torch import Tensor
 import pwcf
 from perception.cells import Cells, Numbers
 from perception.tasks import CIFAR, IMAGENET, NETS, Task, distance, load
-from pwcf.attacks import Attack, FastLpa, Lpa, Ppgd, Pwcf
+from pwcf.attacks import Attack, FastLpa, Lmn, Lpa, Ppgd
 from pwcf.attacks import Task as Asked
-from pwcf.metrics import measured
+from pwcf.metrics import distance64
 
 # CIFAR-10: LPA breaks 60 to 95 %. ImageNet: the usual .5, at which all is broken, and one that tells methods apart.
 EPS = {CIFAR[0]: (0.07,), CIFAR[1]: (0.035,), IMAGENET: (0.5, 0.03)}
@@ -26,7 +26,7 @@ ATTACKS: dict[str, Callable[[str], Attack]] = {
     "Fast-LPA": lambda loss: FastLpa(loss=loss),
     "LPA": lambda loss: Lpa(loss=loss),
     "PPGD": lambda loss: Ppgd(loss=loss),
-    "PWCF": lambda loss: Pwcf(),
+    "PWCF": lambda loss: Lmn(),
 }
 HEAD = """\
 # Max-loss in the perceptual distance
@@ -36,7 +36,7 @@ correctly classified images. `python benchmarks/perceptual.py --parts maxloss`, 
 
 Viol.: share of points handed over that lie beyond eps. Succ.: share that are misclassified within eps, as handed over;
 verified: after `pwcf.evaluate` has drawn in what was outside and checked all of it. Fast-LPA hands over its last
-points, as published. Margin and cross-entropy are clipped, but for Fast-LPA's. "PWCF" is the attack "pwcf", which asks
+points, as published. Margin and cross-entropy are clipped, but for Fast-LPA's. "PWCF" is the attack "lmn", which asks
 for the class and not for a loss: its two rows are the same question. Passes are an image's: the classifier's, and those
 of AlexNet. Seconds are CPU time an image, set-up and verification included, and then how many times as long LPA took.
 
@@ -86,7 +86,7 @@ def measure(task: Task, eps: float, loss: str, method: str) -> Numbers:
 
 
 def _distances(metric: pwcf.metrics.Metric, images: Tensor, points: Tensor) -> Tensor:
-    return torch.cat([measured(metric, *pair) for pair in zip(images.split(32), points.split(32), strict=True)])
+    return torch.cat([distance64(metric, *pair) for pair in zip(images.split(32), points.split(32), strict=True)])
 
 
 def table(cells: Cells, nets: list[str], losses: list[str], images: int) -> list[str]:

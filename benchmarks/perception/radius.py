@@ -13,14 +13,14 @@ from perception.cells import Cells, Numbers
 from perception.tasks import CIFAR, Task, distance, load
 from pwcf.attacks import AttackLike
 from pwcf.attacks import Task as Asked
-from pwcf.attacks.linearised.curved import CurvedRule
-from pwcf.attacks.linearised.schedule import CLOSE, LONG_MEMORY, REPEATS, Leg, Stage
-from pwcf.attacks.linearised.search import Search
+from pwcf.attacks.lmn.general_metric import CurvedRule
+from pwcf.attacks.lmn.schedule import CLOSE, LONG_MEMORY, REPEATS, Leg, Stage
+from pwcf.attacks.lmn.search import Search
 
 # Passes of the classifier; ALMA and LPA have as many. AlexNet's are about four times as many in ours and as many in
 # theirs, so that with LESS ours has fewer passes in all than ALMA with BUDGET.
 BUDGET, LESS = 2000, 750
-ATTACKS: tuple[AttackLike, ...] = ("lpa", "alma", "pwcf")
+ATTACKS: tuple[AttackLike, ...] = ("lpa", "alma", "lmn")
 # A larger budget, of how many images; how much longer rows go on; what counts as converged, and as little left.
 DEEP, DEEP_IMAGES, LONGER, TOL, LITTLE = 10000, 10, 10, 1e-2, 5e-2
 HEAD = """\
@@ -29,15 +29,15 @@ HEAD = """\
 PD over AlexNet's features, the first correctly classified images of each net, one thread.
 `python benchmarks/perceptual.py --parts radius`. LPA: its smallest feasible eps by bisection over balls. ALMA:
 adv-lib's ALMA-LPIPS, whose distance is the same, AlexNet from a file. All have as many passes of the classifier; the
-second line of "pwcf" has fewer passes than ALMA even if AlexNet's count the same.
+second line of "lmn" has fewer passes than ALMA even if AlexNet's count the same.
 
 Constants of the search for any metric were chosen on other nets and metrics and on the first ten of these images; ALMA
 and LPA have their published settings.
 
-Below: images on which the radius of "pwcf" is smaller than this attack's. Ratio: geometric mean of this attack's radius
-over that of "pwcf" in the first line.
+Below: images on which the radius of "lmn" is smaller than this attack's. Ratio: geometric mean of this attack's radius
+over that of "lmn" in the first line.
 
-| net | images | attack | passes | AlexNet | mean radius | median | "pwcf" below | ratio | CPU s an image |
+| net | images | attack | passes | AlexNet | mean radius | median | "lmn" below | ratio | CPU s an image |
 |---|---|---|---|---|---|---|---|---|---|
 """
 EVIDENCE = """\
@@ -74,7 +74,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Continued:
-    """The polish of "pwcf" from the known points, no restart."""
+    """The polish of "lmn" from the known points, no restart."""
 
     name: str = "continued"
 
@@ -107,11 +107,11 @@ def continued(task: Task, points: Tensor, budget: int) -> tuple[Numbers, None]:
 def table(cells: Cells, nets: list[str], images: int) -> list[str]:
     lines = HEAD.splitlines()
     for task in (load(net, images) for net in CIFAR if net in nets):
-        ours = torch.tensor(_found(cells, task, "pwcf", BUDGET)["radius"])
-        for attack, passes in [*((attack, BUDGET) for attack in ATTACKS), ("pwcf", LESS)]:
+        ours = torch.tensor(_found(cells, task, "lmn", BUDGET)["radius"])
+        for attack, passes in [*((attack, BUDGET) for attack in ATTACKS), ("lmn", LESS)]:
             found = _found(cells, task, attack, passes)
             radius = torch.tensor(found["radius"])
-            below = "" if attack == "pwcf" else f"{int((ours < radius).sum())} of {len(radius)}"
+            below = "" if attack == "lmn" else f"{int((ours < radius).sum())} of {len(radius)}"
             ratio = float((radius / ours).log().mean().exp())
             mean, median = float(radius.mean()), float(radius.median())
             lines.append(
@@ -126,14 +126,14 @@ def evidence(cells: Cells, nets: list[str], images: int, rows: int) -> list[str]
     lines, others = EVIDENCE.format(longer=LONGER).splitlines(), OTHERS.splitlines()
     for net in (net for net in CIFAR if net in nets):
         task = load(net, images)
-        left = torch.tensor(_found(cells, task, "pwcf", BUDGET)["stationarity"])
+        left = torch.tensor(_found(cells, task, "lmn", BUDGET)["stationarity"])
         head = f"| {net} | {len(left)} | {BUDGET} |"
         little, much = ((left <= LITTLE).nonzero().squeeze(1), (left > LITTLE).nonzero().squeeze(1))
         counts = f" {int((left <= TOL).sum())} | {len(little)} |"
         lines.append(head + counts + _longer(cells, task, "little", little[:rows]))
         others.append(head + f" {len(much)} |" + _longer(cells, task, "much", much[:rows]))
         task = load(net, DEEP_IMAGES)
-        left = torch.tensor(_found(cells, task, "pwcf", DEEP)["stationarity"])
+        left = torch.tensor(_found(cells, task, "lmn", DEEP)["stationarity"])
         little = (left <= LITTLE).nonzero().squeeze(1)
         counts = f"| {net} | {len(left)} | {DEEP} | {int((left <= TOL).sum())} | {len(little)} |"
         lines.append(counts + " | | | | |")
@@ -145,11 +145,11 @@ def _longer(cells: Cells, task: Task, name: str, rows: Tensor) -> str:
     if not len(rows):
         return " 0 | | | | |"
     some = Task(task.name, task.net, task.images[rows], task.labels[rows])
-    first = torch.tensor(_found(cells, task, "pwcf", BUDGET)["radius"])[rows]
-    points = cells.points(_key(task, "pwcf", BUDGET))[rows]
+    first = torch.tensor(_found(cells, task, "lmn", BUDGET)["radius"])[rows]
+    points = cells.points(_key(task, "lmn", BUDGET))[rows]
     key = f"{task.name}-{BUDGET}-{name}-{len(rows)}"
     on = cells.numbers(f"continued-{key}", lambda: continued(some, points, BUDGET))
-    anew = cells.numbers(f"anew-{key}", lambda: radii(some, "pwcf", LONGER * BUDGET))
+    anew = cells.numbers(f"anew-{key}", lambda: radii(some, "lmn", LONGER * BUDGET))
     text = f" {len(rows)} |"
     for each in (on, anew):
         gained = 100 * (1 - torch.tensor(each["radius"]) / first)

@@ -16,7 +16,7 @@ from realdata import find_zoo
 
 import pwcf
 from pwcf import analysis
-from pwcf.attacks import Folded
+from pwcf.attacks import Pwcf
 from pwcf.report import figures
 
 Traces = Mapping[str, Sequence[analysis.Trace]]
@@ -33,7 +33,7 @@ class Ablation:
 
 def _searched(
     problem: pwcf.MinRadius | pwcf.MaxLoss,
-    variants: dict[str, Folded],
+    variants: dict[str, Pwcf],
     net: str = "cifar10_cnn_a_adv",
     data: str = "cifar10",
     sample: int = 1,
@@ -53,7 +53,7 @@ def _searched(
 def _folding(path: Path) -> None:
     """One variant after the other, timed."""
     traces: dict[str, Sequence[analysis.Trace]] = {}
-    for name, attack in {"box folded": Folded(starts=1), "1568 constraints": Folded(starts=1, fold=False)}.items():
+    for name, attack in {"box folded": Pwcf(starts=1), "1568 constraints": Pwcf(starts=1, fold=False)}.items():
         began = time.process_time()
         problem = pwcf.MaxLoss("l2", 0.5)
         (found,) = _searched(problem, {name: attack}, "mnist_fc_256x2", "mnist", budget=100).values()
@@ -62,7 +62,7 @@ def _folding(path: Path) -> None:
 
 
 def _linf_form(path: Path) -> None:
-    variants = {"entry by entry, folded": Folded(starts=1), "max norm as it is": Folded(starts=1, reformulate=False)}
+    variants = {"entry by entry, folded": Pwcf(starts=1), "max norm as it is": Pwcf(starts=1, reformulate=False)}
     figures.save(figures.trajectories(_searched(pwcf.MaxLoss("linf", 0.03), variants)), path)
 
 
@@ -77,21 +77,21 @@ def _l1_form(path: Path) -> None:
     runs = {
         name: pwcf.evaluate(net, images[right], labels[right], pwcf.MinRadius("l1"), attacks=attack, budget=BUDGET)
         for name, attack in {
-            "with slacks": Folded(starts=1, name="with slacks"),
-            "l1 norm as it is": Folded(starts=1, reformulate=False, name="l1 norm as it is"),
+            "with slacks": Pwcf(starts=1, name="with slacks"),
+            "l1 norm as it is": Pwcf(starts=1, reformulate=False, name="l1 norm as it is"),
         }.items()
     }
     figures.save(figures.radii_by_sample(runs), path)
 
 
 def _rescaling(path: Path) -> None:
-    variants = {"rescaled by sqrt(n)": Folded(starts=1), "not rescaled": Folded(starts=1, rescale=False)}
+    variants = {"rescaled by sqrt(n)": Pwcf(starts=1), "not rescaled": Pwcf(starts=1, rescale=False)}
     figures.save(figures.trajectories(_searched(pwcf.MinRadius("linf"), variants)), path)
 
 
 def _clipping(path: Path) -> None:
     variants = {
-        f"{loss}{', clipped' if clip else ''}": Folded(starts=1, loss=loss, clip=clip, remember=clip)
+        f"{loss}{', clipped' if clip else ''}": Pwcf(starts=1, loss=loss, clip=clip, remember=clip)
         for loss in ("ce",) for clip in (True, False)
     }  # fmt: skip
     figures.save(figures.trajectories(_searched(pwcf.MaxLoss("l2", 1.0, "ce"), variants)), path)

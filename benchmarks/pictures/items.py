@@ -16,7 +16,7 @@ EPS = {"l1": "12", "l2": "0.5", "linf": "8/255"}
 # Of Fashion-MNIST, whose images may be shown.
 SHOWN = "fmnist_kw_linf01"
 EPS_SHOWN = {"l1": "10", "l2": "1.5", "linf": "0.2"}
-ATTACKS = ("apgd-ce", "apgd-margin", "pwcf-folded-ce", "pwcf")
+ATTACKS = ("apgd-ce", "apgd-margin", "pwcf-ce", "lmn")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def all_runs() -> dict[str, list[str]]:
     """Command lines by the names of their folders."""
     found: dict[str, list[str]] = {}
     for metric in ("l1", "l2", "linf"):
-        for attack in ("pwcf", "fab"):
+        for attack in ("lmn", "fab"):
             found[f"radius-{metric}-{attack}"] = run(ROBUST, "cifar10", 100, metric=metric, attacks=attack, budget=2000)
             # One sample at a time: each has its own seconds.
             found[f"time-{metric}-{attack}"] = run(
@@ -56,12 +56,12 @@ def all_runs() -> dict[str, list[str]]:
                 STANDARD, "cifar10", 100, question="max-loss", metric=metric, eps=EPS[metric], loss=loss,
                 attacks=attack, budget=400,
             )  # fmt: skip
-            if attack != "pwcf-folded-ce":
+            if attack != "pwcf-ce":
                 found[f"boot-loss-{metric}-{attack}"] = run(
                     SHOWN, "fashion_mnist", 1, question="max-loss", metric=metric, eps=EPS_SHOWN[metric], loss=loss,
                     attacks=attack, budget=400,
                 )  # fmt: skip
-        for attack in ("pwcf", "fab"):
+        for attack in ("lmn", "fab"):
             found[f"boot-radius-{metric}-{attack}"] = run(
                 SHOWN, "fashion_mnist", 1, metric=metric, attacks=attack, budget=2000
             )
@@ -69,7 +69,7 @@ def all_runs() -> dict[str, list[str]]:
             found[f"model-{metric}-{model}"] = run(model, "cifar10", 100, metric=metric, budget=600)
     for p in ("l1.5", "l8"):
         found[f"radius-{p}-pwcf"] = run(ROBUST, "cifar10", 60, metric=p, budget=2000)
-    for attack in ("apgd-ce", "pwcf"):
+    for attack in ("apgd-ce", "lmn"):
         found[f"within-l2-{attack}"] = run(
             ROBUST, "cifar10", 100, question="max-loss", metric="l2", eps="0.5", loss="ce", attacks=attack, budget=1000
         )
@@ -79,9 +79,9 @@ def all_runs() -> dict[str, list[str]]:
 
 RADII = ("radius-l1-pwcf", "radius-l2-pwcf", "radius-linf-pwcf")
 LOSSES = [f"loss-{metric}-{attack}" for metric in EPS for attack in ATTACKS]
-BOTH = [f"radius-{metric}-{attack}" for metric in EPS for attack in ("fab", "pwcf")]
-BOOT_LOSS = [f"boot-loss-{metric}-{attack}" for metric in EPS for attack in ("apgd-ce", "apgd-margin", "pwcf")]
-BOOT_RADIUS = [f"boot-radius-{metric}-{attack}" for metric in EPS for attack in ("fab", "pwcf")]
+BOTH = [f"radius-{metric}-{attack}" for metric in EPS for attack in ("fab", "lmn")]
+BOOT_LOSS = [f"boot-loss-{metric}-{attack}" for metric in EPS for attack in ("apgd-ce", "apgd-margin", "lmn")]
+BOOT_RADIUS = [f"boot-radius-{metric}-{attack}" for metric in EPS for attack in ("fab", "lmn")]
 MODELS = [f"model-{m}-{model}" for m in EPS for model in (STANDARD, "cifar10_cnn_a_mix4", "cifar10_kw_l2_36")]
 
 FIGURES = [
@@ -106,7 +106,7 @@ FIGURES = [
         "The paper's histograms of termination time, FAB against PWCF; every sample was run alone, on one "
         "core of a machine that was busy otherwise.",
         ["figure", "termination", "--by", "seconds"],
-        [f"time-{metric}-{attack}" for attack in ("fab", "pwcf") for metric in EPS],
+        [f"time-{metric}-{attack}" for attack in ("fab", "lmn") for metric in EPS],
     ),
     Figure(
         "trajectories",

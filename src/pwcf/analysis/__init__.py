@@ -27,7 +27,7 @@ from pwcf.analysis.of_runs import (
     model_name,
     name_runs,
     question_name,
-    told_apart,
+    unique_names,
 )
 from pwcf.analysis.optimality import area, best, largest_finite, local_optimality
 from pwcf.analysis.patterns import (
@@ -121,9 +121,9 @@ __all__ = [
     "sparsity_table",
     "spread",
     "termination_of",
-    "told_apart",
     "topics",
     "trace",
+    "unique_names",
     "wilson",
     "wins",
     "wins_and_pairs",

@@ -94,10 +94,10 @@ def name_runs(runs: Iterable[RecordedRun]) -> dict[str, RecordedRun]:
             differing.append(i)
     # One run, or several alike: the question says most.
     names = [" · ".join(each[i] for i in differing) if differing else f"{each[0]} · {each[1]}" for each in parts]
-    return dict(zip(told_apart(names), listed, strict=True))
+    return dict(zip(unique_names(names), listed, strict=True))
 
 
-def told_apart(names: Iterable[str], form: str = "{} ({})") -> list[str]:
+def unique_names(names: Iterable[str], form: str = "{} ({})") -> list[str]:
     """The same names, those that come again with a number."""
     seen: dict[str, None] = {}
     for name in names:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.attacks import AttackLike, Findings, Task, as_attack
+from pwcf.attacks import AttackLike, Diagnostics, Task, as_attack
 from pwcf.evaluation import BUDGET, default_batch
 from pwcf.losses import as_loss
-from pwcf.metrics import measured
-from pwcf.models import Classifier, Counted, check_inputs
+from pwcf.metrics import distance64
+from pwcf.models import Classifier, CountedClassifier, check_inputs
 from pwcf.problems import MaxLoss, Problem, is_defined, is_wrong
 
 # Distances at eps are rounded; so much more is still within.
@@ -78,7 +78,7 @@ def trace(
     images: Tensor,
     labels: Tensor,
     problem: Problem,
-    attack: AttackLike = "pwcf",
+    attack: AttackLike = "lmn",
     *,
     budget: int = BUDGET,
     seed: int = 0,
@@ -93,7 +93,7 @@ def trace(
         raise ValueError(f"budget: expected an integer > 0, found {budget!r}")
     classifier = model if isinstance(model, Classifier) else Classifier(model)
     check_inputs(classifier, images, labels)
-    problem, images = problem.of(classifier), images.detach()
+    problem, images = problem.bind(classifier), images.detach()
     labels = labels.to(images.device, torch.int64)
     watched = _Watched(classifier, images, labels, problem)
     with classifier.in_use(), torch.no_grad():
@@ -106,14 +106,14 @@ def trace(
         eps = problem.radii(len(images))[rows.cpu()].to(images.device) if isinstance(problem, MaxLoss) else None
         task = Task(
             watched, problem, images[rows].clone(), labels[rows].clone(), rows, lower, upper, eps, budget, seed, None,
-            Findings.none(len(rows)),
+            Diagnostics.none(len(rows)),
         )  # fmt: skip
         with classifier.in_use():
             as_attack(attack)(task)
     return watched.traces()
 
 
-class _Watched(Counted):
+class _Watched(CountedClassifier):
     """Counts, and notes what it is asked."""
 
     def __init__(self, classifier: Classifier, images: Tensor, labels: Tensor, problem: Problem) -> None:
@@ -150,7 +150,7 @@ class _Watched(Counted):
         lower, upper = self.bounds
         entries = x.flatten(1)
         outside = torch.maximum(lower - entries, entries - upper).amax(1).clamp(min=0)
-        distance = measured(self._problem.metric, self._images[here], x)
+        distance = distance64(self._problem.metric, self._images[here], x)
         wrong = is_wrong(logits, labels, targeted)
         columns = (samples, self.passes.total[samples.cpu()], distance, loss, outside, wrong)
         self._notes.append(tuple(column.cpu() for column in columns))

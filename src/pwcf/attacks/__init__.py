@@ -1,13 +1,13 @@
 """Ways to answer a question: ours, and those of others behind the same signature."""
 
 from pwcf.attacks.apgd import Apgd
-from pwcf.attacks.attack import Attack, CannotAnswer, Findings, Task
+from pwcf.attacks.base import Attack, CannotAnswer, Diagnostics, Task
+from pwcf.attacks.external import AdvLib, Function, from_foolbox, from_torchattacks
 from pwcf.attacks.fab import Fab
-from pwcf.attacks.folded import Folded
-from pwcf.attacks.foreign import AdvLib, Function, from_foolbox, from_torchattacks
-from pwcf.attacks.named import ATTACKS, PRESETS, AttackLike, about, as_attack, choose, is_black_box
+from pwcf.attacks.lmn.attack import Lmn
 from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd
 from pwcf.attacks.pwcf import Pwcf
+from pwcf.attacks.registry import ATTACKS, PRESETS, AttackLike, about, as_attack, is_black_box, resolve_attacks
 from pwcf.attacks.square import Square
 
 __all__ = [
@@ -18,11 +18,11 @@ __all__ = [
     "Attack",
     "AttackLike",
     "CannotAnswer",
+    "Diagnostics",
     "Fab",
     "FastLpa",
-    "Findings",
-    "Folded",
     "Function",
+    "Lmn",
     "Lpa",
     "Ppgd",
     "Pwcf",
@@ -30,8 +30,8 @@ __all__ = [
     "Task",
     "about",
     "as_attack",
-    "choose",
     "from_foolbox",
     "from_torchattacks",
     "is_black_box",
+    "resolve_attacks",
 ]

@@ -8,9 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
+from pwcf.attacks.base import Task
 from pwcf.losses import margin
-from pwcf.metrics import Lp
+from pwcf.metrics import dual_norm
 from pwcf.problems import MaxLoss, is_surely_wrong
 
 # Passes that make a round worth while, and into how many rounds a budget is divided at most and at least. Samples whose
@@ -67,11 +67,11 @@ class _Bracket:
     def __init__(self, task: Task) -> None:
         self.measure, self.best = task.measure(), task.images.clone()
         farthest = torch.where(task.upper - task.images > task.images - task.lower, task.upper, task.lower)
-        self.largest = self.measure.exactly(farthest)
+        self.largest = self.measure.distance64(farthest)
         self.low, self.high = torch.zeros_like(self.largest), torch.full_like(self.largest, torch.inf)
         self.first = torch.minimum(FIRST * _linear_distance(task), self.largest)
         if task.known is not None:
-            known = self.measure.exactly(task.known)
+            known = self.measure.distance64(task.known)
             self.high = torch.where(known > 0, known, self.high)
             self.best = torch.where(_column(known > 0, task.images), task.known, self.best)
 
@@ -83,7 +83,7 @@ class _Bracket:
 
     def learn(self, rows: Tensor, eps: Tensor, points: Tensor, wrong: Tensor) -> None:
         """What was found for some samples (r,) within eps (r,)."""
-        distance = self.measure.exactly(points, rows)
+        distance = self.measure.distance64(points, rows)
         success = wrong & (distance > 0)
         closer = success & (distance < self.high[rows])
         self.best[rows[closer]] = points[closer]
@@ -114,11 +114,10 @@ def _drawn_in(task: Task, points: Tensor, wrong: Tensor, times: int) -> Tensor:
 def _linear_distance(task: Task) -> Tensor:
     """(n,) float64: margin over the dual norm of its gradient at the image; 1 where there is no slope."""
     metric = task.problem.metric
-    dual = metric.dual if isinstance(metric, Lp) else 2.0
     _, loss, gradient = task.model.value_and_gradient(
         task.images, task.samples, lambda logits, rows: margin(logits, task.labels[rows])
     )
-    size = torch.linalg.vector_norm(gradient.flatten(1).double(), ord=dual, dim=1)
+    size = dual_norm(metric, gradient.flatten(1).double())
     distance = loss.abs().double() / size
     return torch.where(torch.isfinite(distance) & (distance > 0), distance, torch.ones_like(distance))
 

@@ -8,7 +8,7 @@ from pwcf.attacks import ATTACKS, PRESETS, AttackLike, about, as_attack
 from pwcf.cli.errors import CommandError
 
 ALL = "all"
-DEFAULT = ("pwcf", "apgd-t", "fab-t", "square", "ddn", "fmn", "alma", "pdgd", "pdpgd")
+DEFAULT = ("lmn", "apgd-t", "fab-t", "square", "ddn", "fmn", "alma", "pdgd", "pdpgd")
 """One of each kind: no variants of the same method, and none for l0 alone."""
 
 

@@ -16,7 +16,7 @@ from pwcf.compat.batches import Batches
 from pwcf.compat.in_turn import Attempt, InTurn
 from pwcf.compat.plans import NAMES, Plan, Suite, plan_of
 from pwcf.compat.state import EvaluationState, Saver, fingerprint
-from pwcf.metrics import measured
+from pwcf.metrics import distance64
 from pwcf.models import Classifier
 from pwcf.problems import MaxLoss
 
@@ -25,7 +25,7 @@ VERSIONS = {
     "standard": ("apgd-ce", "apgd-t", "fab-t", "square"),
     "plus": ("apgd-ce", "apgd-dlr", "fab", "square", "apgd-t", "fab-t"),
     "rand": ("apgd-ce", "apgd-dlr"),
-    "pwcf": ("pwcf",),
+    "lmn": ("lmn",),
     "custom": (),
 }
 # The original's: a black box that gains more than this on gradients tells that they mislead.
@@ -44,7 +44,7 @@ class AutoAttack:
         seed: None draws one for every evaluation.
         verbose: print, and write into ``log_path``, how it goes.
         attacks_to_run: names, with version "custom".
-        version: "standard", "plus", "rand", "custom"; "pwcf" is our attack alone.
+        version: "standard", "plus", "rand", "custom"; "lmn" is our attack alone.
         is_tf_model: TensorFlow models are not supported.
         device: where the model is; None: where its parameters are, or the images if it has none.
         log_path: a file that lines are appended to.
@@ -221,7 +221,7 @@ class AutoAttack:
             return
         metric = MaxLoss(METRICS[self.norm], 0.0).metric
         largest = max(
-            float(measured(metric, x, z).max())
+            float(distance64(metric, x, z).max())
             for x, z in zip(torch.split(x_orig, bs), torch.split(x_adv, bs), strict=True)
         )
         self._log(

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from pwcf.evaluation import evaluate
-from pwcf.metrics import Distance, Metric, as_metric, measured, within
-from pwcf.models import Classifier, Counted
+from pwcf.metrics import Distance, Metric, as_metric, distance64, shrink_to_eps
+from pwcf.models import Classifier, CountedClassifier
 from pwcf.problems import MaxLoss, MinRadius
 from pwcf.verify import recheck
 
@@ -84,11 +84,11 @@ def _drawn(
     """Points beyond eps drawn to within it, and whether they are adversarial even there."""
     eps = question.radii(len(images)).to(images.device)
     lower, upper = (torch.full_like(images, side) for side in classifier.bounds)
-    points = within(partial(measured, question.metric, images), images, points, eps, (lower, upper))
+    points = shrink_to_eps(partial(distance64, question.metric, images), images, points, eps, (lower, upper))
     if not len(images):
         return points, torch.zeros(0, dtype=torch.bool, device=images.device)
     with classifier.in_use():
-        checked = recheck(Counted(classifier, len(images)), question, images, labels, points)
+        checked = recheck(CountedClassifier(classifier, len(images)), question, images, labels, points)
     return points, checked.adversarial.to(images.device)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from pwcf.attacks import Apgd, Attack, Fab, Pwcf, Square
+from pwcf.attacks import Apgd, Attack, Fab, Lmn, Square
 
 # Passes of evaluate() beside the attack's own: checks, repairs, evidence; about 60. A budget is a limit, so there is no
 # harm in more; from 500 on evaluate() is not short of passes.
@@ -86,7 +86,7 @@ class SquareSettings(Settings):
 
 
 class PwcfSettings(Settings):
-    label = "pwcf"
+    label = "lmn"
     numbers: ClassVar[Mapping[str, float]] = {"budget": PWCF_BUDGET}
 
 
@@ -113,7 +113,7 @@ class Plan:
     """how often it is run, each time with other random numbers"""
 
 
-NAMES = ("apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square", "pwcf")
+NAMES = ("apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square", "lmn")
 
 
 def plan_of(name: str, suite: Suite, classes: int) -> Plan:
@@ -131,8 +131,8 @@ def plan_of(name: str, suite: Suite, classes: int) -> Plan:
             queries = suite.square.count("n_queries")
             attack = Square(queries=queries, p=float(suite.square.p_init), name=name)
             return Plan(attack, OVERHEAD + queries, repeats=suite.square.count("n_restarts"))
-        case "pwcf":
-            return Plan(Pwcf(), suite.pwcf.count("budget"))
+        case "lmn":
+            return Plan(Lmn(), suite.pwcf.count("budget"))
         case _:
             raise ValueError(f"attacks_to_run: expected names out of {', '.join(NAMES)}, found {name!r}")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from pwcf.attacks import Findings
+from pwcf.attacks import Diagnostics
 from pwcf.evaluation.run import Contribution
 from pwcf.problems import MaxLoss, Problem
 
@@ -17,7 +17,7 @@ CLEARLY = 0.99
 OFTEN, SOMETIMES = 0.2, 0.02
 
 
-def diagnose(problem: Problem, contributions: Sequence[Contribution], findings: Mapping[str, Findings]) -> list[str]:
+def diagnose(problem: Problem, contributions: Sequence[Contribution], findings: Mapping[str, Diagnostics]) -> list[str]:
     """Sentences; none if nothing looks wrong."""
     asked = torch.stack([each.asked for each in contributions]).any(0)
     sentences = _black_box_beats_white_box(problem, contributions)

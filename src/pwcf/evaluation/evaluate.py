@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from pwcf.attacks import AttackLike, choose
+from pwcf.attacks import AttackLike, resolve_attacks
 from pwcf.evaluation.diagnosis import diagnose
-from pwcf.evaluation.portfolio import Portfolio
+from pwcf.evaluation.portfolio import Evaluator
 from pwcf.evaluation.run import Run
-from pwcf.models import ENOUGH, Classifier, Counted, check_inputs, warnings_about
+from pwcf.models import ENOUGH, Classifier, CountedClassifier, check_inputs, warnings_about
 from pwcf.problems import MaxLoss, MinRadius, Problem
 from pwcf.solvers import progress_bar
 
@@ -32,7 +32,7 @@ def evaluate(
     labels: Tensor,
     problem: Problem,
     *,
-    attacks: AttackLike | Sequence[AttackLike] = "pwcf",
+    attacks: AttackLike | Sequence[AttackLike] = "lmn",
     budget: int | None = None,
     seed: int = 0,
     bounds: tuple[float, float] | None = None,
@@ -78,13 +78,13 @@ def evaluate(
     if isinstance(labels, Tensor) and isinstance(images, Tensor) and not labels.is_floating_point():
         labels = labels.to(images.device) if labels.dtype == torch.bool else labels.to(images.device, torch.int64)
     classes = check_inputs(classifier, images, labels)
-    problem = problem.of(classifier)
-    chosen = choose(attacks, problem, classes, BUDGET)
+    problem = problem.bind(classifier)
+    chosen = resolve_attacks(attacks, problem, classes, BUDGET)
     images, labels = (t.clone() if t.is_inference() else t.detach() for t in (images, labels))
     batch = batch or default_batch(images)
     box = _box(classifier, images, mask)
-    counted = Counted(classifier, images.shape[0], batch)
-    portfolio = Portfolio(
+    counted = CountedClassifier(classifier, images.shape[0], batch)
+    portfolio = Evaluator(
         counted, problem, images, labels, box, chosen.attacks, budget or chosen.budget, seed, eight_bit, tol
     )
     looked_at = min(ENOUGH, batch)
@@ -109,7 +109,7 @@ def _warn(sentences: Sequence[str]) -> None:
         warnings.warn(sentence, stacklevel=4)  # the line that calls evaluate, beyond its decorator
 
 
-def _count_checks(counted: Counted, n: int, looked_at: int) -> None:
+def _count_checks(counted: CountedClassifier, n: int, looked_at: int) -> None:
     """What check_inputs and warnings_about have spent: all of it on the first samples."""
     if n:
         counted.passes.add(torch.arange(min(n, looked_at)), forward=2, backward=1)

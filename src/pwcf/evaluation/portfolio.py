@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from pwcf.attacks import Attack, Findings, Task, about, is_black_box
+from pwcf.attacks import Attack, Diagnostics, Task, about, is_black_box
 from pwcf.evaluation.run import Contribution, Run
 from pwcf.losses import margin
-from pwcf.metrics import Measure, within
-from pwcf.models import Counted
+from pwcf.metrics import ReferenceDistance, shrink_to_eps
+from pwcf.models import CountedClassifier
 from pwcf.problems import MaxLoss, Problem, is_defined, is_surely_wrong, is_wrong
 from pwcf.solvers import Advance, Status
 from pwcf.verify import (
@@ -41,10 +41,10 @@ LEAST_SHARE = 25
 
 
 @dataclass
-class Portfolio:
+class Evaluator:
     """One question about all samples, put to all attacks, sample group by sample group."""
 
-    model: Counted
+    model: CountedClassifier
     problem: Problem
     images: Tensor
     labels: Tensor
@@ -71,7 +71,7 @@ class Portfolio:
             attack.name: Contribution.none(attack.name, about(attack), is_black_box(attack), n)
             for attack in self.attacks
         }
-        self.findings = {attack.name: Findings.none(n) for attack in self.attacks}
+        self.findings = {attack.name: Diagnostics.none(n) for attack in self.attacks}
         self.models = MODELS if self.budget >= SMALL_BUDGET * len(self.attacks) else MODELS_SMALL
         self.eps = self.problem.radii(n) if isinstance(self.problem, MaxLoss) else None
         if self.eps is not None and self.eight_bit:
@@ -178,7 +178,7 @@ class Portfolio:
         known = self.x_adv[here] if attack is not self.attacks[0] and self.eps is None else None
         return Task(
             self.model, self.problem, images, labels, here, lower, upper, eps, self.share, self.seed, known,
-            Findings.none(len(samples)),
+            Diagnostics.none(len(samples)),
         )  # fmt: skip
 
     def _note(
@@ -199,7 +199,7 @@ class Portfolio:
         """An attack's points made as good as a few forward passes can: inside the box, at the boundary, on the grid."""
         points = torch.clamp(points.detach().to(images.dtype), *box)
         eps = None if self.eps is None else self.eps[samples].to(images.device)
-        measure = Measure(self.problem.metric, images, samples, self.model.metric_passes, self.model.batch)
+        measure = ReferenceDistance(self.problem.metric, images, samples, self.model.metric_passes, self.model.batch)
 
         def wrong(x: Tensor) -> Tensor:
             return is_surely_wrong(self.model.logits(x, samples), labels, self.problem.targeted)
@@ -208,7 +208,7 @@ class Portfolio:
             return is_wrong(self.model.logits(x, samples, alone=True), labels, self.problem.targeted)
 
         if eps is not None:
-            points = within(measure.exactly, images, points, eps, box)
+            points = shrink_to_eps(measure.distance64, images, points, eps, box)
         else:
             points, hit = outwards(wrong, images, points, box)
             points = to_boundary(wrong, images, points, hit)

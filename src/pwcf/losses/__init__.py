@@ -20,7 +20,7 @@ def margin(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Ten
     own = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
     if targets is not None:
         return logits.gather(1, targets.unsqueeze(1)).squeeze(1) - own
-    return without(logits, labels).amax(1) - own
+    return mask_label(logits, labels).amax(1) - own
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
@@ -69,6 +69,6 @@ def as_loss(name: str) -> Loss:
     return LOSSES[name]
 
 
-def without(logits: Tensor, labels: Tensor) -> Tensor:
+def mask_label(logits: Tensor, labels: Tensor) -> Tensor:
     """Logits with those of the labels taken out of the running."""
     return logits.scatter(1, labels.unsqueeze(1), -torch.inf)

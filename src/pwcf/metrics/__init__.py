@@ -2,39 +2,63 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 
 from pwcf.metrics.colour import LabDistance, lab
 from pwcf.metrics.l0 import L0
-from pwcf.metrics.lp import Lp, lp
-from pwcf.metrics.measure import Measure
-from pwcf.metrics.metric import Custom, Distance, Metric
+from pwcf.metrics.l1 import L1
+from pwcf.metrics.l2 import L2
+from pwcf.metrics.linf import Linf
+from pwcf.metrics.lp import Lp
+from pwcf.metrics.metric import (
+    Custom,
+    Distance,
+    HasDualNorm,
+    HasHalfspaceStep,
+    HasProjection,
+    HasSlackForm,
+    HasSteepest,
+    Metric,
+    Norm,
+    dual_norm,
+)
 from pwcf.metrics.perceptual import FeatureDistance, Features, lpips, perceptual
+from pwcf.metrics.reference import ReferenceDistance, distance64, shrink_to_eps
 from pwcf.metrics.structural import StructuralDistance, ms_ssim, ssim
-from pwcf.metrics.within import measured, within
 
 __all__ = [
     "L0",
+    "L1",
+    "L2",
     "NAMED",
     "Custom",
     "Distance",
     "FeatureDistance",
     "Features",
+    "HasDualNorm",
+    "HasHalfspaceStep",
+    "HasProjection",
+    "HasSlackForm",
+    "HasSteepest",
     "LabDistance",
+    "Linf",
     "Lp",
-    "Measure",
     "Metric",
+    "Norm",
+    "ReferenceDistance",
     "StructuralDistance",
     "as_metric",
+    "distance64",
+    "dual_norm",
     "lab",
     "lp",
     "lpips",
-    "measured",
     "ms_ssim",
     "perceptual",
+    "shrink_to_eps",
     "ssim",
-    "within",
 ]  # fmt: skip
 
 NAMED: dict[str, Callable[[], Metric]] = {
@@ -51,6 +75,14 @@ NAMED: dict[str, Callable[[], Metric]] = {
     "ssim": ssim,
 }
 """What has a name beside the l_p, and how it is made."""
+
+
+def lp(p: float) -> Lp:
+    """The l_p distance for a number p >= 1, ``float("inf")`` included."""
+    if isinstance(p, bool) or not isinstance(p, (int, float)) or not p >= 1:
+        raise ValueError(f"p: expected a number >= 1 or inf, found {p!r}")
+    special = {1.0: L1, 2.0: L2, math.inf: Linf}
+    return special[p]() if p in special else Lp(float(p))
 
 
 def as_metric(metric: str | Metric | Distance) -> Metric:

@@ -33,7 +33,7 @@ class LabDistance(Metric):
     def about(self) -> str:
         return f"root mean square over pixels of the CIELAB difference (CIE76, D65), by {named_with_version('kornia')}"
 
-    def of(self, classifier: Classifier) -> Metric:
+    def bind(self, classifier: Classifier) -> Metric:
         lower, upper = classifier.bounds
         if lower < 0 or upper > 1:
             raise ValueError(f"bounds: metric lab expected sRGB colours in [0, 1], found {classifier.bounds}")

@@ -16,6 +16,10 @@ class L0(Metric):
     differentiable = False
 
     @property
+    def exponent(self) -> float:
+        return 0.0
+
+    @property
     def name(self) -> str:
         return "l0"
 

@@ -1,4 +1,4 @@
-"""The l_p distances, p >= 1, and what their structure offers."""
+"""The l_p norms, p >= 1: what all of them share. l1, l2 and linf, which offer more, have files of their own."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.metrics.metric import Metric
-from pwcf.metrics.projection import project_l1, project_l2, project_linf
-
-_PROJECTIONS = {1.0: project_l1, 2.0: project_l2, math.inf: project_linf}
+from pwcf.metrics.halfspace import dot, least_zero, room_against
+from pwcf.metrics.metric import Norm
 
 
 @dataclass(frozen=True)
-class Lp(Metric):
-    """|candidate - reference|_p per row."""
+class Lp(Norm):
+    """|candidate - reference|_p per row. Made by ``pwcf.metrics.lp(p)``, which knows l1, l2 and linf better."""
 
-    in_float64 = True
-    degree = 1.0
     p: float
+
+    @property
+    def exponent(self) -> float:
+        return self.p
 
     @property
     def name(self) -> str:
@@ -28,23 +28,12 @@ class Lp(Metric):
 
     @property
     def dual(self) -> float:
-        """q with 1/p + 1/q = 1: a linear function changes by at most |gradient|_q per unit of distance."""
+        """q with 1/p + 1/q = 1: the exponent of the dual norm."""
         if self.p == 1:
             return math.inf
         return 1.0 if math.isinf(self.p) else self.p / (self.p - 1)
 
-    @property
-    def projects(self) -> bool:
-        """Whether ``project`` is there."""
-        return self.p in _PROJECTIONS
-
-    def __call__(self, reference: Tensor, candidate: Tensor) -> Tensor:
-        move = (candidate - reference).flatten(1)
-        if math.isinf(self.p):
-            return move.abs().amax(1)  # many times faster than vector_norm
-        if self.p in _PROJECTIONS:
-            norm: Tensor = torch.linalg.vector_norm(move, ord=self.p, dim=1)
-            return norm
+    def norm(self, move: Tensor) -> Tensor:
         # The largest entry is factored out: |move|^p overflows or vanishes in float32 already at p = 40.
         size = move.abs()
         largest = size.detach().amax(1, keepdim=True)
@@ -54,18 +43,33 @@ class Lp(Metric):
         safe = torch.where(total > 0, total, torch.ones_like(total))
         return scale.squeeze(1) * torch.where(total > 0, safe.pow(1 / self.p), total)
 
-    def project(self, point: Tensor, reference: Tensor, radius: Tensor, bounds: tuple[float, float]) -> Tensor:
-        """The nearest point in the l2 sense within ``radius`` (b,) of the reference and within ``bounds``, exactly."""
-        if not self.projects:
-            raise ValueError(f"metric {self.name}: no exact projection; there is one for l1, l2 and linf")
-        shape = point.shape
-        lower, upper = (torch.as_tensor(side, dtype=point.dtype, device=point.device) for side in bounds)
-        found = _PROJECTIONS[self.p](point.flatten(1), reference.flatten(1), radius.to(point.dtype), lower, upper)
-        return found.view(shape)
+    def dual_norm(self, gradient: Tensor) -> Tensor:
+        length: Tensor = torch.linalg.vector_norm(gradient, ord=self.dual, dim=1)
+        return length
 
+    def steepest(self, gradient: Tensor) -> Tensor:
+        """(b, n) of l_p length 1, or 0 where the gradient is."""
+        size = gradient.abs()
+        largest = size.amax(1, keepdim=True)
+        # The largest entry is factored out: powers of tiny gradients would vanish.
+        powers = (size / torch.where(largest > 0, largest, 1.0)) ** (1 / (self.p - 1))
+        move = gradient.sign() * powers
+        length = self.norm(move).unsqueeze(1)
+        return move / torch.where(length > 0, length, 1.0)
 
-def lp(p: float) -> Lp:
-    """The l_p distance for a number p >= 1, ``float("inf")`` included."""
-    if isinstance(p, bool) or not isinstance(p, (int, float)) or not p >= 1:
-        raise ValueError(f"p: expected a number >= 1 or inf, found {p!r}")
-    return Lp(float(p))
+    def nearest_on_halfspace(self, point: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+        """1 < p < inf: all entries move at once, each by its own share of one scale.
+
+        The move of entry i is -sign(g_i) min(t |g_i|^(1/(p-1)), room_i) with the least t that meets
+        the half-space. Where no z does, the corner that comes closest to it.
+        """
+        size, room = g.abs(), room_against(point, g, lower, upper)
+        largest = size.amax(-1, keepdim=True).clamp(min=torch.finfo(g.dtype).tiny)
+        shape = (size / largest).pow(1 / (self.p - 1))
+        need = dot(g, point) - h
+
+        def move(t: Tensor) -> Tensor:
+            return torch.minimum(t.unsqueeze(-1) * shape, room)
+
+        t = least_zero(lambda t: need - dot(size, move(t)), need, dot(size, shape), torch.zeros_like(h))
+        return torch.clamp(torch.addcmul(point, g.sign(), move(t), value=-1), lower, upper)

@@ -59,7 +59,7 @@ class StructuralDistance(Metric):
         coarser = len(self.betas or (1.0,)) - 1
         return self.window * max(1 << coarser, coarser * coarser)
 
-    def of(self, classifier: Classifier) -> Metric:
+    def bind(self, classifier: Classifier) -> Metric:
         width = classifier.bounds[1] - classifier.bounds[0]
         if width > self.data_range * (1 + SLACK):
             raise ValueError(

@@ -116,7 +116,7 @@ class Classifier:
         return tensor
 
 
-class Counted:
+class CountedClassifier:
     """A classifier whose calls are counted for the samples they serve, in batches that fit the memory.
 
     ``batch`` is how many rows share a call. A call that runs out of memory is repeated with half as many, and so are

@@ -41,9 +41,9 @@ class MinRadius:
     def __str__(self) -> str:
         return f"min-radius, {self.metric.name}" + (", targeted" if self.targeted else "")
 
-    def of(self, classifier: Classifier) -> MinRadius:
+    def bind(self, classifier: Classifier) -> MinRadius:
         """The question about this classifier, which some metrics measure with."""
-        return MinRadius(self.metric.of(classifier), targeted=self.targeted)
+        return MinRadius(self.metric.bind(classifier), targeted=self.targeted)
 
     def allows(self, distance: Tensor, eps: Tensor | None = None) -> Tensor:
         """(b,) whether an answer may lie at this distance: anywhere."""
@@ -104,9 +104,9 @@ class MaxLoss:
             raise ValueError(f"eps: expected a number or {n} values, one per sample, found {eps.shape[0]}")
         return eps.expand(n).cpu()
 
-    def of(self, classifier: Classifier) -> MaxLoss:
+    def bind(self, classifier: Classifier) -> MaxLoss:
         """The question about this classifier, which some metrics measure with."""
-        return MaxLoss(self.metric.of(classifier), self.eps, self.loss, targeted=self.targeted)
+        return MaxLoss(self.metric.bind(classifier), self.eps, self.loss, targeted=self.targeted)
 
     def allows(self, distance: Tensor, eps: Tensor | None = None) -> Tensor:
         """(b,) whether an answer may lie at this distance (float64): of all samples, or of some with these ``eps``."""

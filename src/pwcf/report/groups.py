@@ -12,7 +12,7 @@ from torch import Tensor
 from pwcf.analysis import best, filled_mean, largest_finite, local_optimality
 from pwcf.records import Record, RecordError
 
-OURS = "pwcf"
+OURS = "lmn"
 
 
 @dataclass(frozen=True)

@@ -244,7 +244,7 @@ def _named(groups: Sequence[Runs], names: Sequence[str]) -> dict[str, Runs]:
     """Without names where there is one; numbered where names are alike."""
     if len(groups) == 1:
         return {"": groups[0]}
-    return dict(zip(analysis.told_apart(names, "{}-{}"), groups, strict=True))
+    return dict(zip(analysis.unique_names(names, "{}-{}"), groups, strict=True))
 
 
 FIGURES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pwcf.data import DataError
-from pwcf.models import Counted
+from pwcf.models import CountedClassifier
 from pwcf.problems import is_wrong
 from pwcf.runs.errors import RunError
 from pwcf.runs.execution import check_devices, open_model, open_source
@@ -60,8 +60,8 @@ def _recheck_run(folder: RunFolder, header: Header, settings: Settings) -> Reche
         found.remarks.append(
             f"another model than that of the run (digest {model.fingerprint[:8]}, then {header.model.fingerprint[:8]})"
         )
-    problem = plan_of(settings, model.classifier, None).problem.of(model.classifier)
-    counted = Counted(model.classifier, header.settings.chunk, settings.batch or 64)
+    problem = plan_of(settings, model.classifier, None).problem.bind(model.classifier)
+    counted = CountedClassifier(model.classifier, header.settings.chunk, settings.batch or 64)
     rows, device, begin = folder.rows(), settings.devices[0], 0
     for tensors in tensors_of(folder, header, rows):
         part = rows.slice(begin, len(tensors["index"])).to_pylist()

@@ -37,7 +37,7 @@ class Settings:
     eps: float | None = _said(None, "question", "of max-loss: a number, or a fraction such as 8/255")
     loss: str = _said("margin", "question", "of max-loss: margin, ce or dlr")
     targeted: bool = _said(False, "question", "labels are the wanted classes")
-    attacks: list[str] = _said(["pwcf"], "question", "attacks or presets (pwcf attacks); the best answer counts")
+    attacks: list[str] = _said(["lmn"], "question", "attacks or presets (pwcf attacks); the best answer counts")
     budget: int | None = _said(None, "question", "forward + backward passes a sample, all attacks together")
     restarts: int = _said(1, "question", "so many searches with other seeds, each with the budget; the best counts")
     tol: float = _said(1e-2, "question", "share of the radius that may be left to gain for a sample to say converged")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pwcf.evaluation import Run
 from pwcf.losses import as_loss
-from pwcf.metrics import as_metric, measured
+from pwcf.metrics import as_metric, distance64
 from pwcf.models import Classifier
 from pwcf.problems import MaxLoss
 from pwcf.runs import atomic
@@ -77,7 +77,7 @@ def shard_of(chunk: Chunk, run: Run, classifier: Classifier, batch: int) -> Shar
         before, after = (_logits(classifier, x, run.x_adv.device, batch) for x in (images, points))
     labels = chunk.labels.cpu()
     loss = as_loss(run.problem.loss if isinstance(run.problem, MaxLoss) else "margin")
-    distance = {name: measured(as_metric(name), images, points) for name in DISTANCES}
+    distance = {name: distance64(as_metric(name), images, points) for name in DISTANCES}
     columns: dict[str, Any] = {
         "index": torch.arange(chunk.start, chunk.start + n),
         "label": labels,

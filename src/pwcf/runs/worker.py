@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pwcf.attacks import Attack, about, choose, is_black_box
+from pwcf.attacks import Attack, about, is_black_box, resolve_attacks
 from pwcf.attacks import Task as Asked
 from pwcf.evaluation import BUDGET, default_batch, evaluate
 from pwcf.metrics import Custom, Metric, as_metric
@@ -64,7 +64,7 @@ def plan_of(settings: Settings, classifier: Classifier, classes: int | None) -> 
             problem = MinRadius(metric, targeted=settings.targeted)
         else:
             problem = MaxLoss(metric, settings.eps, settings.loss, targeted=settings.targeted)
-        chosen = choose(settings.attacks, problem.of(classifier), classes, BUDGET)
+        chosen = resolve_attacks(settings.attacks, problem.bind(classifier), classes, BUDGET)
     except (TypeError, ValueError, ImportError, FileNotFoundError) as error:
         raise RunError(str(error).partition("\n")[0]) from error
     attacks = list(chosen.attacks)

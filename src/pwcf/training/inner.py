@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pwcf.losses import cross_entropy
-from pwcf.metrics import Measure, Metric, measured, within
+from pwcf.metrics import Metric, ReferenceDistance, distance64, shrink_to_eps
 from pwcf.models import Classifier, Passes
 from pwcf.training.region import region_of
 
@@ -61,7 +61,7 @@ def worst_points(
             clean = cross_entropy(logits, labels)
         clean_right = logits.argmax(1) == labels
         best, points, right = clean, images, clean_right
-        metric = metric.of(classifier)
+        metric = metric.bind(classifier)
         region = region_of(metric, images, eps, classifier.bounds)
         # Drawn where the generator is: the same on every device.
         noise = torch.randn(images.shape, generator=generator, dtype=images.dtype).to(images.device)
@@ -103,10 +103,10 @@ def _better(best: _Seen, new: _Seen) -> _Seen:
 def _surely_within(metric: Metric, images: Tensor, points: Tensor, eps: Tensor, bounds: tuple[float, float]) -> Tensor:
     """Judged as answers are, in float64: what rounding has put beyond eps is drawn in."""
     rows = torch.arange(len(images), device=images.device)
-    measure = Measure(metric, images, rows, Passes.none(len(images)), max(len(images), 1))
-    out = (measure.exactly(points) > eps).nonzero().squeeze(1)
+    measure = ReferenceDistance(metric, images, rows, Passes.none(len(images)), max(len(images), 1))
+    out = (measure.distance64(points) > eps).nonzero().squeeze(1)
     if out.numel() == 0:
         return points
     some, limit = images[out], eps[out]
     box = (torch.full_like(some, bounds[0]), torch.full_like(some, bounds[1]))
-    return points.index_copy(0, out, within(partial(measured, metric, some), some, points[out], limit, box))
+    return points.index_copy(0, out, shrink_to_eps(partial(distance64, metric, some), some, points[out], limit, box))

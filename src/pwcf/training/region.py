@@ -7,8 +7,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from pwcf.metrics import Lp, Measure, Metric
-from pwcf.metrics.measure import ROUNDING
+from pwcf.metrics import HasProjection, HasSteepest, Metric, Norm, ReferenceDistance, lp
+from pwcf.metrics.reference import ROUNDING
 from pwcf.models import Passes
 from pwcf.training.steepest import steepest
 
@@ -45,13 +45,15 @@ class Region(Protocol):
 def region_of(metric: Metric, images: Tensor, eps: Tensor, bounds: tuple[float, float]) -> Region:
     """The region around every image (b, ...); eps (b,)."""
     inner = (eps * (1 - INSIDE)).to(images)
-    return NormBall(metric, images, inner, bounds) if isinstance(metric, Lp) else AnyBall(metric, images, inner, bounds)
+    if isinstance(metric, Norm) and isinstance(metric, HasSteepest):
+        return NormBall(metric, images, inner, bounds)
+    return AnyBall(metric, images, inner, bounds)
 
 
 class NormBall:
-    """l_p: steepest steps; back by the exact projection where there is one, else along the ray to the image."""
+    """A norm: steepest steps; back by the exact projection where there is one, else along the ray to the image."""
 
-    def __init__(self, metric: Lp, images: Tensor, eps: Tensor, bounds: tuple[float, float]) -> None:
+    def __init__(self, metric: Norm, images: Tensor, eps: Tensor, bounds: tuple[float, float]) -> None:
         self.metric, self.images, self.eps, self.bounds = metric, images, eps, bounds
 
     def start(self, noise: Tensor) -> Tensor:
@@ -61,10 +63,11 @@ class NormBall:
         # Entries at a bound that the gradient pushes against would waste the few entries that an l1 step moves.
         lower, upper = self.bounds
         stuck = ((gradient > 0) & (x >= upper)) | ((gradient < 0) & (x <= lower))
-        move = steepest(self.metric.p, torch.where(stuck, 0.0, gradient).flatten(1), done)
+        move = steepest(self.metric, torch.where(stuck, 0.0, gradient).flatten(1), done)
         there = x + (length * self.eps).view(-1, *(1 for _ in x.shape[1:])) * move.view_as(x)
-        if self.metric.projects:
-            return self.metric.project(there, self.images, self.eps, self.bounds)
+        if isinstance(self.metric, HasProjection):
+            box = (torch.as_tensor(side, dtype=x.dtype, device=x.device) for side in self.bounds)
+            return self.metric.project(there.flatten(1), self.images.flatten(1), self.eps, *box).view_as(x)
         boxed = there.clamp(lower, upper)
         # A norm grows in proportion on the way from the image, which is inside the box: the ray is measured once.
         shrink = (self.eps / self.metric(self.images, boxed).clamp(min=torch.finfo(x.dtype).tiny)).clamp(max=1)
@@ -85,7 +88,7 @@ class AnyBall:
     def __init__(self, metric: Metric, images: Tensor, eps: Tensor, bounds: tuple[float, float]) -> None:
         self.metric, self.images, self.eps, self.bounds = metric, images, eps, bounds
         rows = torch.arange(len(images), device=images.device)
-        self.measure = Measure(metric, images, rows, Passes.none(len(images)), max(len(images), 1))
+        self.measure = ReferenceDistance(metric, images, rows, Passes.none(len(images)), max(len(images), 1))
         self.rows, self.prepared = rows, self.measure.prepared
         self.reach: Tensor | None = None
         self.slopes = self.moves = torch.zeros_like(images)
@@ -97,7 +100,7 @@ class AnyBall:
 
     def step(self, x: Tensor, gradient: Tensor, length: float, done: float) -> Tensor:
         lower, upper = self.bounds
-        distance, normal = self.measure.value_and_slope(x, self.rows)
+        distance, normal = self.measure.value_and_gradient(x, self.rows)
         at_edge = distance >= EDGE * self.eps
         n, g, weight = _unit(normal), gradient.flatten(1), self._curvature(x, normal).flatten(1)
         outwards = (n * g / weight).sum(1) / (n.square() / weight).sum(1).clamp(min=torch.finfo(x.dtype).tiny)
@@ -124,7 +127,7 @@ class AnyBall:
 
     def _check(self) -> None:
         """A distance must be 0 at the image, or at least within eps: else no point is, and the search ends at once."""
-        own = self.measure.exactly(self.images)
+        own = self.measure.distance64(self.images)
         if bool((own > self.eps + ROUNDING).any()):
             raise ValueError(
                 f"metric {self.metric.name}: expected d(x, x) = 0, found {float(own.max()):.4g}, beyond eps; is it a "
@@ -166,4 +169,4 @@ class AnyBall:
 
 def _unit(direction: Tensor) -> Tensor:
     """(b, n) of length 1, or 0."""
-    return steepest(2, direction.flatten(1), 0.0)
+    return lp(2).steepest(direction.flatten(1))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
-from pwcf.metrics import Lp
+from pwcf.metrics import HasSteepest, Metric
 
 # l1: the steepest move changes a single entry, and many such steps are needed. These many move at once by the same
 # amount, a share of all entries that falls from the first step to the last. On a network after one epoch of l1 training
@@ -15,19 +13,12 @@ from pwcf.metrics import Lp
 SPARSE_FIRST, SPARSE_LAST = 0.2, 0.015
 
 
-def steepest(p: float, gradient: Tensor, done: float) -> Tensor:
-    """(b, n) of l_p length 1, or 0 where the gradient is. ``done``: the share of steps that are made, for l1."""
-    if math.isinf(p):
-        return gradient.sign()
-    if p == 1:
+def steepest(metric: Metric, gradient: Tensor, done: float) -> Tensor:
+    """(b, n) of length 1 in the metric, or 0 where the gradient is. ``done``: share of the steps made, for l1."""
+    if metric.exponent == 1:
         return _sparse(gradient, SPARSE_FIRST * (SPARSE_LAST / SPARSE_FIRST) ** done)
-    size = gradient.abs()
-    largest = size.amax(1, keepdim=True)
-    # The largest entry is factored out: powers of tiny gradients would vanish.
-    powers = (size / torch.where(largest > 0, largest, 1.0)) ** (1 / (p - 1))
-    move = gradient.sign() * powers
-    length = Lp(p)(torch.zeros_like(move), move).unsqueeze(1)
-    return move / torch.where(length > 0, length, 1.0)
+    assert isinstance(metric, HasSteepest)
+    return metric.steepest(gradient)
 
 
 def _sparse(gradient: Tensor, share: float) -> Tensor:

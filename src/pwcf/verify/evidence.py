@@ -21,9 +21,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pwcf.losses import margin, without
-from pwcf.metrics import FeatureDistance, Lp, Measure, Metric
-from pwcf.models import Counted
+from pwcf.losses import margin, mask_label
+from pwcf.metrics import FeatureDistance, HasDualNorm, Metric, ReferenceDistance, dual_norm
+from pwcf.models import CountedClassifier
 from pwcf.problems import MinRadius, Problem
 from pwcf.verify.through_features import bound_through_features
 
@@ -58,7 +58,7 @@ def evidence_passes(models: int) -> int:
 
 
 def gather_evidence(
-    model: Counted,
+    model: CountedClassifier,
     problem: Problem,
     images: Tensor,
     labels: Tensor,
@@ -77,13 +77,13 @@ def gather_evidence(
     if not problem.metric.differentiable:  # linear models tell nothing of a count
         return AnswerEvidence(nothing + 1, nothing, nothing + NEAR, nothing + 1)
     cuts = _cuts(model, problem, images, labels, points, samples, models)
-    measure = Measure(problem.metric, images, samples, model.metric_passes, model.batch)
+    measure = ReferenceDistance(problem.metric, images, samples, model.metric_passes, model.batch)
     state = _State.of(measure, points, distance, box)
     wide, mix = _least(cuts, state)
     near = _rescaled(mix, state, NEAR)
     # The ball that holds the optimum is within twice the radius of x, and E(2 r) <= 2 E(r). That is said in the
     # metric's own norm; a distance without one is bounded over the whole box.
-    excess = 2 * wide if isinstance(problem.metric, Lp) else mix.room + state.over_the_box(mix.g)
+    excess = 2 * wide if isinstance(problem.metric, HasDualNorm) else mix.room + state.over_the_box(mix.g)
     if isinstance(problem.metric, FeatureDistance) and problem.metric.p == 2:
         bound = bound_through_features(measure, points, cuts.g[:, 0], cuts.room[:, 0], state.down, state.up)
         if bound is not None:
@@ -106,7 +106,13 @@ class _Cuts:
 
 
 def _cuts(
-    model: Counted, problem: Problem, images: Tensor, labels: Tensor, points: Tensor, samples: Tensor, models: int
+    model: CountedClassifier,
+    problem: Problem,
+    images: Tensor,
+    labels: Tensor,
+    points: Tensor,
+    samples: Tensor,
+    models: int,
 ) -> _Cuts:
     """Linear models of the condition: at x towards the class it has, and at neighbours along fixed directions."""
     size = SAMPLED_WITHIN * NEAR * (points - images).flatten(1).abs().amax(1)
@@ -136,7 +142,7 @@ def _cuts(
 
 def _others(logits: Tensor, labels: Tensor) -> Tensor:
     """(n,) the class that x has beside its label."""
-    return without(logits, labels).argmax(1)
+    return mask_label(logits, labels).argmax(1)
 
 
 @dataclass(frozen=True)
@@ -158,11 +164,11 @@ class _State:
     up: Tensor
 
     @classmethod
-    def of(cls, measure: Measure, points: Tensor, distance: Tensor, box: tuple[Tensor, Tensor]) -> _State:
+    def of(cls, measure: ReferenceDistance, points: Tensor, distance: Tensor, box: tuple[Tensor, Tensor]) -> _State:
         metric, images = measure.metric, measure.images
         exact = measure.in_float64() if metric.in_float64 else measure
         everyone = torch.arange(len(images), device=images.device)
-        _, slope = exact.value_and_slope(points.to(exact.images.dtype), everyone)
+        _, slope = exact.value_and_gradient(points.to(exact.images.dtype), everyone)
         lower, upper = box
         return cls(
             metric,
@@ -182,7 +188,7 @@ class _State:
 
     def bound(self, u: Tensor, reach: float) -> Tensor:
         """(n,) eps + delta |(v + u) where z can move|_q, relative to the radius, with a good v for this u."""
-        p = self.metric.p if isinstance(self.metric, Lp) else None
+        p = self.metric.exponent
         radius = self.radius.unsqueeze(1)
         delta = reach * radius
         v, cost = self.slope, torch.zeros_like(self.radius)
@@ -203,9 +209,10 @@ class _State:
             cost = (v.abs() * gap).sum(1) + rest * min(reach, 1.0) * self.radius
         w = v + u
         w = torch.where(torch.where(w > 0, self.down, self.up), w, torch.zeros_like(w))
-        dual = self.metric.dual if isinstance(self.metric, Lp) else 2.0
-        residual: Tensor = torch.linalg.vector_norm(w, ord=dual, dim=1)
-        if p is None:  # a distance without structure: how far x is from the image is said in the l2 sense
+        residual = dual_norm(self.metric, w)
+        if not isinstance(
+            self.metric, HasDualNorm
+        ):  # a distance without structure: how far x is from the image is said in the l2 sense
             delta = reach * self.move.norm(dim=1, keepdim=True)
         bound: Tensor = (cost + delta.squeeze(1) * residual) / self.radius
         return bound
@@ -232,9 +239,8 @@ def _least(cuts: _Cuts, state: _State) -> tuple[Tensor, _Mix]:
     First the multiplier of the model at x; then every neighbour takes over the share that helps.
     """
     nothing = _Mix(torch.zeros_like(state.radius), torch.zeros_like(state.move))
-    dual = state.metric.dual if isinstance(state.metric, Lp) else 2.0
-    longest = torch.linalg.vector_norm(state.slope, ord=dual, dim=1)
-    size = torch.linalg.vector_norm(cuts.g[:, 0], ord=dual, dim=1).clamp(min=1e-30)
+    longest = dual_norm(state.metric, state.slope)
+    size = dual_norm(state.metric, cuts.g[:, 0]).clamp(min=1e-30)
     # A multiplier that makes the model's gradient three times as long as the distance's is too large for any bound.
     k = 3 * longest / size
     mix, best = nothing, nothing.bound(state, 1.0)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pwcf.metrics import Measure
-from pwcf.models import Counted
+from pwcf.metrics import ReferenceDistance
+from pwcf.models import CountedClassifier
 from pwcf.problems import Problem, is_wrong
 
 
@@ -28,7 +28,7 @@ class Checked(NamedTuple):
 
 
 def recheck(
-    model: Counted,
+    model: CountedClassifier,
     problem: Problem,
     images: Tensor,
     labels: Tensor,
@@ -50,5 +50,5 @@ def recheck(
     samples = torch.arange(images.shape[0]) if samples is None else samples
     logits = model.logits(points, samples, alone=True)
     wrong = is_wrong(logits, labels, problem.targeted)
-    distance = Measure(problem.metric, images, samples, model.metric_passes, model.batch).exactly(points)
+    distance = ReferenceDistance(problem.metric, images, samples, model.metric_passes, model.batch).distance64(points)
     return Checked(inside & wrong & problem.allows(distance, eps), distance, logits)

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pwcf.metrics import Lp, Measure
+from pwcf.metrics import HasProjection, ReferenceDistance
 
 Rounding = Literal["away", "nearest", "towards"]
 # Halvings towards the image: 2^-8 of the distance is left, where the next float32 would hardly differ.
@@ -89,7 +89,7 @@ def grid_passes(eps: bool) -> int:
 
 def onto_grid(
     wrong: Callable[[Tensor], Tensor],
-    measure: Measure,
+    measure: ReferenceDistance,
     points: Tensor,
     eps: Tensor | None,
     bounds: tuple[float, float],
@@ -101,13 +101,16 @@ def onto_grid(
     settled = torch.zeros(images.shape[0], dtype=torch.bool, device=images.device)
     for stretch in STRETCHES:
         trial = torch.clamp(images + stretch * (points - images), *bounds)
-        if eps is not None and isinstance(metric, Lp) and math.isinf(metric.p):
-            trial = metric.project(trial, images, eps, bounds)
+        # In linf the ball is a box, and what is left of a stretched point is as far out as it may be.
+        if eps is not None and metric.exponent == math.inf and isinstance(metric, HasProjection):
+            lower, upper = (torch.as_tensor(side, dtype=trial.dtype, device=trial.device) for side in bounds)
+            flat = trial.flatten(1), images.flatten(1), eps.to(trial.dtype)
+            trial = metric.project(*flat, lower, upper).view_as(trial)
         for rounding in ROUNDINGS if eps is not None else ROUNDINGS[:1]:
             rounded = to_grid(images, trial, bounds, rounding)
             hit = wrong(rounded) & ~settled
             if eps is not None:
-                hit &= measure.exactly(rounded) <= eps
+                hit &= measure.distance64(rounded) <= eps
             best = torch.where(hit.view(shape), rounded, best)
             settled |= hit
     return best

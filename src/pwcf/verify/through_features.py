@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pwcf.metrics import FeatureDistance, Measure
+from pwcf.metrics import FeatureDistance, ReferenceDistance
 
 # Steps of conjugate gradients, and what is added to J'J in units of its first Rayleigh quotient. With these the rest is
 # a tenth to a fortieth of what the gradient alone leaves (PD of AlexNet at 32 x 32). Without damping the rest is many
@@ -38,7 +38,7 @@ class Bound(NamedTuple):
 
 
 def bound_through_features(
-    measure: Measure, points: Tensor, g: Tensor, b: Tensor, down: Tensor, up: Tensor
+    measure: ReferenceDistance, points: Tensor, g: Tensor, b: Tensor, down: Tensor, up: Tensor
 ) -> Bound | None:
     """``g`` (n, entries) and ``b`` (n,) the model of the condition; ``down``, ``up`` (n, entries) where x can go.
 
@@ -52,7 +52,7 @@ def bound_through_features(
         return None
 
 
-def _bound(measure: Measure, points: Tensor, g: Tensor, b: Tensor, down: Tensor, up: Tensor) -> Bound:
+def _bound(measure: ReferenceDistance, points: Tensor, g: Tensor, b: Tensor, down: Tensor, up: Tensor) -> Bound:
     metric = measure.metric
     assert isinstance(metric, FeatureDistance)
     parts = []
@@ -74,7 +74,7 @@ class _Linear:
     J'u is a backward pass. It is linear in u, so that its own backward pass gives J t: nothing is computed twice.
     """
 
-    def __init__(self, measure: Measure, points: Tensor, rows: Tensor) -> None:
+    def __init__(self, measure: ReferenceDistance, points: Tensor, rows: Tensor) -> None:
         self.measure, self.rows = measure, rows
         self.way = (points - measure.images[rows]).flatten(1).norm(dim=1)
         with torch.enable_grad():

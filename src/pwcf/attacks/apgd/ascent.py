@@ -31,7 +31,8 @@ def run(
 def _climb(objective: Objective, state: State, ball: Ball, steps: int, drawn: bool, last: bool) -> None:
     """One phase. The state ends with the rows that are not answered."""
     _look(objective, state, ball, None, slope=True)
-    rule: Rule = Sparse.begin(state, ball, steps, drawn) if ball.p == 1 else Halving.begin(state, ball, steps)
+    sparse = ball.metric.exponent == 1
+    rule: Rule = Sparse.begin(state, ball, steps, drawn) if sparse else Halving.begin(state, ball, steps)
     for number in range(1, steps + 1):
         if state.sample.numel() == 0:
             return

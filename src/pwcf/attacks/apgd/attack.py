@@ -10,12 +10,12 @@ from torch import Tensor
 from pwcf.attacks.apgd.ascent import run
 from pwcf.attacks.apgd.objective import Objective
 from pwcf.attacks.apgd.plan import Phase, Plan, phases
-from pwcf.attacks.attack import Task, check_settings
+from pwcf.attacks.base import Task, check_settings
 from pwcf.attacks.radius_search import search_radius
 from pwcf.attacks.seeds import seeds_of
 from pwcf.attacks.targets import ANY
-from pwcf.losses import as_loss, without
-from pwcf.metrics import Lp
+from pwcf.losses import as_loss, mask_label
+from pwcf.metrics import HasProjection, HasSteepest, Norm
 from pwcf.problems import MaxLoss, MinRadius, Problem
 
 # The pass that ranks the classes.
@@ -54,14 +54,14 @@ class Apgd:
         ]
         return ", ".join(parts + ["sequential projections"] * self.sequential)
 
-    def declines(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
         metric = problem.metric
-        if isinstance(metric, Lp) and metric.projects:
+        if isinstance(metric, Norm) and isinstance(metric, HasProjection) and isinstance(metric, HasSteepest):
             return None
-        return f"{self.name} needs an exact projection: there is one for l1, l2 and linf, none for {metric.name}."
+        return f"{self.name} needs a norm with project and steepest; {metric.name} does not offer them."
 
     def __call__(self, task: Task) -> Tensor:
-        if reason := self.declines(task.problem, 2):
+        if reason := self.unsupported_reason(task.problem, 2):
             raise ValueError(reason)
         if task.images.shape[0] == 0:
             return task.images
@@ -76,12 +76,11 @@ class Apgd:
         """
         problem = task.problem
         assert isinstance(problem, MaxLoss)
-        assert isinstance(problem.metric, Lp)
         objective = Objective(task, self.loss or problem.loss)
         ranked = self._targets(task)
         budget = task.budget - RANKING * (self.targets is not None)
         most = None if self.restarts is None else self.restarts * ranked.shape[1]
-        plan = Plan.within(budget, problem.metric.p, self.steps, most)
+        plan = Plan.within(budget, problem.metric.exponent, self.steps, most)
         if plan.steps == 0:
             return task.images
         seeds = seeds_of(task.images, task.seed)
@@ -98,7 +97,7 @@ class Apgd:
                 run(objective, warm, aim[warm], task.known[warm].flatten(1), [Phase(1.0, plan.steps)], self.sequential)
                 known = torch.zeros_like(known)
             starts = [seeds[i] + number for i in cold.tolist()]
-            run(objective, cold, aim[cold], starts, phases(problem.metric.p, plan.steps), self.sequential)
+            run(objective, cold, aim[cold], starts, phases(problem.metric.exponent, plan.steps), self.sequential)
         return objective.answers
 
     def _targets(self, task: Task) -> Tensor:
@@ -106,5 +105,5 @@ class Apgd:
         if self.targets is None or task.problem.targeted or task.budget <= RANKING:
             return torch.full_like(task.labels, ANY).unsqueeze(1)
         logits = task.model.logits(task.images, task.samples)
-        order = without(logits, task.labels).argsort(dim=1, descending=True)
+        order = mask_label(logits, task.labels).argsort(dim=1, descending=True)
         return order[:, : min(self.targets, logits.shape[1] - 1)]

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from pwcf.attacks.apgd.rows import PerRow
-from pwcf.attacks.attack import Task
-from pwcf.metrics import Lp
-from pwcf.metrics.projection import project_l1, project_l2
+from pwcf.attacks.base import Task
+from pwcf.metrics import HasProjection, HasSteepest, Norm
 
 
 @dataclass
 class Ball(PerRow):
-    """The l_p ball, p = 1, 2 or inf, and the box, of r rows."""
+    """The ball of a norm that offers its projection, and the box, of r rows."""
 
     centre: Tensor
     """(r, n)"""
@@ -28,7 +27,7 @@ class Ball(PerRow):
     lower: Tensor
     """(r, n). For linf ball and box are one box, and this is it."""
     upper: Tensor
-    p: float
+    metric: Norm
     sequential: bool
     """l2: onto the ball, then onto the box, in place of the nearest point of both"""
     width: float
@@ -37,29 +36,36 @@ class Ball(PerRow):
     @classmethod
     def of(cls, task: Task, rows: Tensor, factor: float, sequential: bool) -> Ball:
         """The ball of eps times a factor around some of the task's images (r,)."""
-        assert isinstance(task.problem.metric, Lp)
+        metric = task.problem.metric
+        assert isinstance(metric, Norm)
         assert task.eps is not None
-        p = task.problem.metric.p
         centre, lower, upper = (t[rows].flatten(1) for t in (task.images, task.lower, task.upper))
         eps = factor * task.eps.to(centre.device)[rows]
-        if math.isinf(p):
+        if metric.exponent == math.inf:
             least, most = _inside(centre, eps)
             lower, upper = torch.maximum(lower, least), torch.minimum(upper, most)
         least_value, largest_value = task.model.bounds
-        return cls(centre, eps.to(centre.dtype), eps, lower, upper, p, sequential, largest_value - least_value)
+        return cls(centre, eps.to(centre.dtype), eps, lower, upper, metric, sequential, largest_value - least_value)
 
     def project(self, points: Tensor) -> Tensor:
         """(r, n) the nearest points of ball and box, exactly unless ``sequential``."""
-        if math.isinf(self.p):
+        if self.metric.exponent == math.inf:
             return torch.clamp(points, self.lower, self.upper)
-        projected = self._onto_l1(points) if self.p == 1 else self._onto_l2(points)
+        euclidean = self.metric.exponent == 2
+        projected = self._onto_l2(points) if euclidean else self._exactly(points, slice(None))
         # Entries are rounded: where that has led out of the ball, all go one unit in the last place back.
-        distance = torch.linalg.vector_norm(projected.double() - self.centre.double(), ord=self.p, dim=1)
+        distance = self.metric.norm(projected.double() - self.centre.double())
         out = (distance > self.eps).unsqueeze(1)
         return torch.where(out, torch.nextafter(projected, self.centre), projected)
 
-    def _onto_l1(self, points: Tensor) -> Tensor:
-        return project_l1(points, self.centre, self.radius, self.lower, self.upper)
+    def _exactly(self, points: Tensor, rows: Tensor | slice) -> Tensor:
+        assert isinstance(self.metric, HasProjection)
+        return self.metric.project(points, self.centre[rows], self.radius[rows], self.lower[rows], self.upper[rows])
+
+    def steepest(self, gradient: Tensor) -> Tensor:
+        """(r, n) the direction of length 1 in which a linear loss grows most."""
+        assert isinstance(self.metric, HasSteepest)
+        return self.metric.steepest(gradient)
 
     def _onto_l2(self, points: Tensor) -> Tensor:
         move = points - self.centre
@@ -73,17 +79,17 @@ class Ball(PerRow):
         cut = ((boxed != drawn).any(1) & (scale < 1).squeeze(1)).nonzero().squeeze(1)
         if cut.numel() == 0:
             return boxed
-        box = self.lower[cut], self.upper[cut]
-        return boxed.index_copy(0, cut, project_l2(points[cut], self.centre[cut], self.radius[cut], *box))
+        return boxed.index_copy(0, cut, self._exactly(points[cut], cut))
 
     def start(self, seeds: Sequence[int]) -> Tensor:
         """(r, n) random points, each from a seed of its own: uniform in the ball for linf, on the sphere for l2, normal
         noise projected onto the ball for l1."""
-        noise = torch.stack([_noise(seed, self.centre.shape[1], math.isinf(self.p)) for seed in seeds]).to(self.centre)
-        if self.p == 1:
+        noise = torch.stack(
+            [_noise(seed, self.centre.shape[1], self.metric.exponent == math.inf) for seed in seeds]
+        ).to(self.centre)
+        if self.metric.exponent == 1:
             return self.project(self.centre + self.width * noise)
-        order = self.p
-        length = torch.linalg.vector_norm(noise, ord=order, dim=1, keepdim=True)
+        length = self.metric.norm(noise).unsqueeze(1)
         return self.project(self.centre + self.radius.unsqueeze(1) * noise / length.clamp(min=torch.finfo().tiny))
 
 

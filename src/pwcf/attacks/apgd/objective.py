@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from pwcf.attacks.apgd.rows import State
-from pwcf.attacks.attack import Task
+from pwcf.attacks.base import Task
 from pwcf.attacks.targets import ANY
-from pwcf.losses import LOSSES, margin, without
-from pwcf.metrics import measured, within
+from pwcf.losses import LOSSES, margin, mask_label
+from pwcf.metrics import distance64, shrink_to_eps
 from pwcf.problems import is_defined, is_surely_wrong, is_wrong
 
 # A projected point is beyond eps by rounding only: by no more than this, relative, and is drawn in. One of a larger
@@ -58,7 +58,7 @@ class Objective:
         targets = None if bool((aim == ANY).all()) else aim
         if self.task.problem.targeted:
             # The labels are what is wanted. It is held against the class that is in its way.
-            labels, targets = without(logits, labels).argmax(1), labels
+            labels, targets = mask_label(logits, labels).argmax(1), labels
         needed = DLR_NEEDS if targets is None else DLR_NEEDS_TARGETED
         if self.loss == "dlr" and logits.shape[1] < needed:
             function = margin
@@ -73,9 +73,9 @@ class Objective:
             return
         whose, points = sample[hit], x[hit]
         eps = task.eps.to(x.device)[whose]
-        near = measured(task.problem.metric, task.images[whose], points) <= eps * (1 + ROUNDING)
+        near = distance64(task.problem.metric, task.images[whose], points) <= eps * (1 + ROUNDING)
         hit, whose, points, eps = hit[near], whose[near], points[near], eps[near]
         box = task.lower[whose], task.upper[whose]
         images = task.images[whose]
-        self.answers[whose] = within(partial(measured, task.problem.metric, images), images, points, eps, box)
+        self.answers[whose] = shrink_to_eps(partial(distance64, task.problem.metric, images), images, points, eps, box)
         self.broken[whose] = is_surely_wrong(logits[hit], labels[hit], targeted)

@@ -28,7 +28,7 @@ class Plan:
     steps: int
 
     @classmethod
-    def within(cls, budget: int, p: float, steps: int | None, most_runs: int | None) -> Plan:
+    def within(cls, budget: int, p: float | None, steps: int | None, most_runs: int | None) -> Plan:
         """What fits: fewer runs first, then fewer steps. None: whatever uses the budget best, at about 100 steps."""
         wished = STEPS if steps is None else steps
         if steps is not None:
@@ -42,7 +42,7 @@ class Plan:
         return cls(runs, longest if steps is None else min(wished, longest))
 
 
-def phases(p: float, steps: int) -> list[Phase]:
+def phases(p: float | None, steps: int) -> list[Phase]:
     """The parts of a run."""
     if p != 1 or steps < LEAST_DIVIDED:
         return [Phase(1.0, steps)]
@@ -50,12 +50,12 @@ def phases(p: float, steps: int) -> list[Phase]:
     return [Phase(factor, n) for factor, n in zip(LARGER, (first, second, steps - first - second), strict=True)]
 
 
-def cost(p: float, steps: int) -> int:
+def cost(p: float | None, steps: int) -> int:
     """Passes of a run: value and slope where a phase begins and after every step, but at the last point no slope."""
     return 2 * (steps + len(phases(p, steps))) - 1
 
 
-def longest_run(p: float, budget: int) -> int:
+def longest_run(p: float | None, budget: int) -> int:
     """Steps of the longest run within the budget; 0 if none is."""
     longest = (budget - 1) // 2
     while longest > 0 and cost(p, longest) > budget:

@@ -59,7 +59,7 @@ class Halving(PerRow):
         return cls(2 * ball.radius, none.long(), none, state.best_value, checkpoints(steps))
 
     def step(self, state: State, ball: Ball) -> Tensor:
-        direction = state.gradient.sign() if math.isinf(ball.p) else _unit(state.gradient)
+        direction = ball.steepest(state.gradient)
         z = ball.project(state.x + self.size.unsqueeze(1) * direction)
         if self.made == 0:
             return z
@@ -127,14 +127,6 @@ def checkpoints(steps: int) -> list[int]:
         found.append(math.ceil(at * steps - 1e-9))  # 0.41 is a little more in floating point
         window = max(window - SHRINK, LEAST_WINDOW)
     return found
-
-
-def _unit(gradient: Tensor) -> Tensor:
-    """(r, n) of l2 length 1; 0 where the gradient is 0. Tiny gradients would vanish when squared."""
-    largest = gradient.abs().amax(1, keepdim=True)
-    scaled = gradient / torch.where(largest > 0, largest, torch.ones_like(largest))
-    length: Tensor = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
-    return scaled / length.clamp(min=1)
 
 
 def _shorter_where_undefined(size: Tensor, state: State) -> Tensor:

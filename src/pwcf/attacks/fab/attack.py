@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pwcf.attacks.attack import Task, check_settings
+from pwcf.attacks.base import Task, check_settings
 from pwcf.attacks.fab.geometry import Weights
 from pwcf.attacks.fab.schedule import LOOK, planned
 from pwcf.attacks.fab.search import Search
-from pwcf.metrics import Lp
+from pwcf.metrics import HasHalfspaceStep, Norm
 from pwcf.problems import Problem
 
 
@@ -51,17 +51,17 @@ class Fab:
         constants = f"alpha_max {self.alpha_max:g}, eta {self.eta:g}, beta {self.beta:g}"
         return f"pwcf's own {kind}, {steps}, {restarts}, {constants}"
 
-    def declines(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
         """Why there is no answer to such a problem, if there is none."""
         metric = problem.metric
-        if isinstance(metric, Lp) and metric.projects:
+        if isinstance(metric, Norm) and isinstance(metric, HasHalfspaceStep):
             return None
-        return f"{self.name} projects onto planes in l1, l2 and linf; the metric here is {metric.name}."
+        return f"{self.name} needs a norm with nearest_on_halfspace; {metric.name} does not offer it."
 
     def __call__(self, task: Task) -> Tensor:
         metric = task.problem.metric
-        reason = self.declines(task.problem, 0)
-        if reason is not None or not isinstance(metric, Lp):
+        reason = self.unsupported_reason(task.problem, 0)
+        if reason is not None or not isinstance(metric, Norm):
             raise ValueError(reason)
         if task.images.shape[0] == 0 or task.budget <= LOOK:
             return task.images

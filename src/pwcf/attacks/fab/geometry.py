@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from pwcf.attacks.linearised.subproblem import least_linf_radius, nearest_l1, nearest_lp
-from pwcf.metrics import Lp
+from pwcf.metrics import HasHalfspaceStep, Norm
 
 
 class Plane(NamedTuple):
@@ -41,22 +39,18 @@ class Weights(NamedTuple):
     beta: float
 
 
-def onto_plane(metric: Lp, point: Tensor, plane: Plane, box: Box) -> Tensor:
+def onto_plane(metric: Norm, point: Tensor, plane: Plane, box: Box) -> Tensor:
     """The nearest point of plane and box in the metric's sense; the corner nearest to the plane where they do not meet.
 
     From the good side too: then the way is back towards the boundary.
     """
     side = torch.where((plane.g * point).sum(1) >= plane.h, 1.0, -1.0).to(point.dtype)
     g, h = side.unsqueeze(1) * plane.g, side * plane.h
-    if metric.p == 1:
-        return nearest_l1(point, g, h, *box)
-    if math.isinf(metric.p):
-        t = least_linf_radius(point, g, h, *box)
-        return box.clip(torch.addcmul(point, t.unsqueeze(1), g.sign(), value=-1))
-    return nearest_lp(metric.p, point, g, h, *box)
+    assert isinstance(metric, HasHalfspaceStep)
+    return metric.nearest_on_halfspace(point, g, h, *box)
 
 
-def biased_step(metric: Lp, x: Tensor, image: Tensor, plane: Plane, box: Box, weights: Weights) -> Tensor:
+def biased_step(metric: Norm, x: Tensor, image: Tensor, plane: Plane, box: Box, weights: Weights) -> Tensor:
     """Between the projections of x and of the image, the nearer to that of x the nearer x is to the plane.
 
     Both are overshot by eta; alpha is the image's share (paper, "biased gradient step").
@@ -66,7 +60,7 @@ def biased_step(metric: Lp, x: Tensor, image: Tensor, plane: Plane, box: Box, we
     moves = onto_plane(metric, both, plane_twice, box_twice) - both
     from_x, from_image = moves.chunk(2)
     tiny = torch.finfo(x.dtype).tiny
-    size_x, size_image = torch.linalg.vector_norm(moves, ord=metric.p, dim=1).chunk(2)
+    size_x, size_image = metric.norm(moves).chunk(2)
     alpha = (size_x / (size_x + size_image).clamp(min=tiny)).clamp(max=weights.alpha_max).unsqueeze(1)
     biased = (1 - alpha) * (x + weights.eta * from_x) + alpha * (image + weights.eta * from_image)
     return box.clip(biased)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
+from pwcf.attacks.base import Task
 from pwcf.attacks.fab.geometry import Plane
-from pwcf.attacks.targets import aims
-from pwcf.losses import margin, without
-from pwcf.metrics import Lp
+from pwcf.attacks.targets import resolve_targets
+from pwcf.losses import margin, mask_label
+from pwcf.metrics import Norm
 from pwcf.problems import is_defined
 from pwcf.problems.robustness import ROUNDING
 
@@ -20,7 +20,7 @@ BEYOND = 2 * ROUNDING
 class Planes:
     """Looks at points of a task's samples; ``rows`` (r,) are their places in it, x (r, ...) the points."""
 
-    def __init__(self, task: Task, metric: Lp) -> None:
+    def __init__(self, task: Task, metric: Norm) -> None:
         self.task, self.metric = task, metric
         free = task.upper > task.lower
         self.free = None if bool(free.all()) else free
@@ -34,7 +34,7 @@ class Planes:
         sign = 1 if self.task.problem.targeted else -1
 
         def condition(logits: Tensor, some: slice) -> Tensor:
-            aimed = aims(logits.detach(), labels[some], targets[some])
+            aimed = resolve_targets(logits.detach(), labels[some], targets[some])
             return sign * margin(logits, labels[some], aimed)
 
         logits, c, gradient = self.task.model.value_and_gradient(x, self.task.samples[rows], condition)
@@ -56,7 +56,7 @@ class Planes:
         with torch.enable_grad():
             leaf = x.detach().requires_grad_(True)
             logits = self.task.model.differentiable(leaf, self.task.samples[rows])
-            likeliest = without(logits.detach(), labels).topk(classes, dim=1).indices
+            likeliest = mask_label(logits.detach(), labels).topk(classes, dim=1).indices
             conditions = [-margin(logits, labels, likeliest[:, j]) for j in range(classes)]
         g, h = torch.zeros_like(x.flatten(1)), torch.zeros_like(x.flatten(1)[:, 0])
         least, usable = torch.full_like(h, torch.inf), torch.zeros_like(h, dtype=torch.bool)
@@ -67,7 +67,7 @@ class Planes:
             values = c.detach().to(x.dtype)
             gradient = torch.zeros_like(x) if gradient is None else gradient
             plane = self._plane(rows, x, logits.detach(), values, gradient)
-            distance = values.abs() / torch.linalg.vector_norm(plane.g, ord=self.metric.dual, dim=1)
+            distance = values.abs() / self.metric.dual_norm(plane.g)
             nearer = plane.usable & (distance < least)
             g, h = torch.where(nearer.unsqueeze(1), plane.g, g), torch.where(nearer, plane.h, h)
             least, usable = torch.where(nearer, distance, least), usable | nearer

@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
+from pwcf.attacks.base import Task
 from pwcf.attacks.fab.geometry import Box, Plane, Weights, biased_step
 from pwcf.attacks.fab.planes import Planes
 from pwcf.attacks.fab.schedule import FINAL, Plan
 from pwcf.attacks.fab.starts import random_starts
 from pwcf.attacks.seeds import seeds_of
 from pwcf.attacks.targets import ANY
-from pwcf.losses import margin, without
-from pwcf.metrics import Lp, measured
+from pwcf.losses import margin, mask_label
+from pwcf.metrics import Norm, distance64
 from pwcf.problems import is_surely_wrong
 
 # A restart that brings the radius down by so much has helped.
@@ -25,7 +25,7 @@ AIM = 0.01
 class Search:
     """A task's samples, the nearest answer to each so far, and who is not done."""
 
-    def __init__(self, task: Task, metric: Lp, plan: Plan, weights: Weights, at_image: Tensor) -> None:
+    def __init__(self, task: Task, metric: Norm, plan: Plan, weights: Weights, at_image: Tensor) -> None:
         self.task, self.metric, self.plan, self.weights = task, metric, plan, weights
         self.at_image, self.planes = at_image, Planes(task, metric)
         self.image = task.images.flatten(1)
@@ -37,12 +37,12 @@ class Search:
         self.handed = torch.zeros_like(self.radius, dtype=torch.bool)  # the best point is from another attack
         up = self.box.upper - self.image > self.image - self.box.lower
         farthest = torch.where(up, self.box.upper, self.box.lower)
-        self.reach = measured(metric, self.image, farthest)
+        self.reach = distance64(metric, self.image, farthest)
         if task.eps is not None:
             self.reach = torch.minimum(self.reach, task.eps.to(self.reach))
         if task.known is not None:
             known = task.known.flatten(1)
-            distance = measured(metric, self.image, known)
+            distance = distance64(metric, self.image, known)
             self.handed = distance > 0
             self.radius = torch.where(self.handed, distance, self.radius)
             self.best = torch.where(self.handed.unsqueeze(1), known, self.best)
@@ -53,7 +53,7 @@ class Search:
         ``fixed``: every run has its target, the likeliest classes at the image in turn.
         """
         task, plan = self.task, self.plan
-        ranked = without(self.at_image, task.labels).topk(plan.targets, dim=1).indices
+        ranked = mask_label(self.at_image, task.labels).topk(plan.targets, dim=1).indices
         ranked = ranked if fixed else torch.full_like(ranked, ANY)
         for restart in range(plan.restarts):
             before = self.radius.clone()
@@ -139,7 +139,7 @@ class Search:
         """Keep what is nearer than before; (r,) which points are answers, and how far they all are."""
         labels = self.task.labels[rows]
         wrong = is_surely_wrong(logits, labels, self.task.problem.targeted)
-        distance = measured(self.metric, self.image[rows], x)
+        distance = distance64(self.metric, self.image[rows], x)
         nearer = wrong & (distance < self.radius[rows])
         new = rows[nearer]
         self.best[new], self.radius[new] = x[nearer], distance[nearer]

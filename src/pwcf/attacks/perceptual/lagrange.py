@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task, check_settings, needs_slope
+from pwcf.attacks.base import Task, check_settings, needs_slope
 from pwcf.attacks.perceptual.projections import into_ball
 from pwcf.attacks.perceptual.rows import KAPPA, STEP, Objective, column, starts_of, unit_of, width_of
 from pwcf.attacks.perceptual.ruler import Ruler
@@ -47,7 +47,7 @@ class Lpa:
         loss = self.loss or "the problem's loss"
         return f"pwcf's own LPA, {loss}, {self.searches} searches of {self.steps} steps"
 
-    def declines(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
         return needs_slope(problem)
 
     def __call__(self, task: Task) -> Tensor:
@@ -93,7 +93,7 @@ class FastLpa:
         loss = self.loss or "the problem's loss"
         return f"pwcf's own Fast-LPA, {loss}, {self.steps} steps"
 
-    def declines(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
         return needs_slope(problem)
 
     def __call__(self, task: Task) -> Tensor:

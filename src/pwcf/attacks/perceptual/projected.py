@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task, check_settings
+from pwcf.attacks.base import Task, check_settings
 from pwcf.attacks.perceptual.projections import into_ball
 from pwcf.attacks.perceptual.rows import KAPPA, STEP, Objective, column, starts_of, width_of
 from pwcf.attacks.perceptual.ruler import Ruler
@@ -46,14 +46,14 @@ class Ppgd:
         loss = self.loss or "the problem's loss"
         return f"pwcf's own PPGD, {loss}, {self.steps} steps with {self.cg_steps} conjugate gradients each"
 
-    def declines(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
         metric = problem.metric
         if isinstance(metric, FeatureDistance) and metric.p == 2:
             return None
         return f"{self.name} needs a Euclidean distance between features, which {metric.name} is not."
 
     def __call__(self, task: Task) -> Tensor:
-        if reason := self.declines(task.problem, 2):
+        if reason := self.unsupported_reason(task.problem, 2):
             raise ValueError(reason)
         if task.images.shape[0] == 0:
             return task.images

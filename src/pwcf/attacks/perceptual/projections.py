@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
+from pwcf.attacks.base import Task
 from pwcf.attacks.perceptual.rows import column
 from pwcf.attacks.perceptual.ruler import Ruler
 

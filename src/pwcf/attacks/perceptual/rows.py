@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
+from pwcf.attacks.base import Task
 from pwcf.attacks.seeds import seeds_of
-from pwcf.losses import as_loss, clip_level, clipped, margin, without
+from pwcf.losses import as_loss, clip_level, clipped, margin, mask_label
 from pwcf.problems import MaxLoss, is_defined, is_surely_wrong
 
 # Passes of a step: value and gradient of the loss.
@@ -90,7 +90,7 @@ class Objective:
         name = self.loss or problem.loss
         if problem.targeted:
             # The labels are what is wanted. It is held against the class that is in its way.
-            labels, targets = without(logits, labels).argmax(1), labels
+            labels, targets = mask_label(logits, labels).argmax(1), labels
         if name == "dlr" and logits.shape[1] < (DLR_NEEDS if targets is None else DLR_NEEDS_TARGETED):
             name = "margin"
         if name == "margin":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
+from pwcf.attacks.base import Task
 from pwcf.metrics import FeatureDistance
 
 
@@ -47,7 +47,7 @@ class Ruler:
 
     def look(self, points: Tensor, rows: Tensor) -> Look:
         if self.network is None:
-            return Look(*self.measure.value_and_slope(points, rows), points)
+            return Look(*self.measure.value_and_gradient(points, rows), points)
         looks = [self._look(self.network, *part) for part in self._parts(points, rows)]
         return Look(*(torch.cat(part) for part in zip(*looks, strict=True)))
 

@@ -7,10 +7,10 @@ from functools import partial
 
 from torch import Tensor
 
-from pwcf.attacks.attack import Task, check_settings
+from pwcf.attacks.base import Task, check_settings
 from pwcf.attacks.radius_search import search_radius
 from pwcf.attacks.square.search import MOVES, Search
-from pwcf.metrics import Lp, measured, within
+from pwcf.metrics import distance64, shrink_to_eps
 from pwcf.problems import Problem
 
 
@@ -35,10 +35,10 @@ class Square:
         queries = "as many queries as the budget has" if self.queries is None else f"{self.queries} queries"
         return f"pwcf's own Square, margin loss, p = {self.p:g} with the schedule rescaled, one run of {queries}"
 
-    def declines(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
         """Why it cannot answer, or None."""
         metric = problem.metric
-        if isinstance(metric, Lp) and metric.p in MOVES:
+        if metric.exponent in MOVES:
             return None
         return f"square has windows for l1, l2 and linf, not for {metric.name}"
 
@@ -48,13 +48,13 @@ class Square:
     def _within(self, task: Task) -> Tensor:
         """Max-loss: the points, within eps and the box."""
         metric, eps = task.problem.metric, task.eps
-        if eps is None or not isinstance(metric, Lp) or metric.p not in MOVES:
-            raise ValueError(self.declines(task.problem, 0) or "square needs an eps")
+        if eps is None or metric.exponent not in MOVES:
+            raise ValueError(self.unsupported_reason(task.problem, 0) or "square needs an eps")
         points = task.images.clone()
         able = (eps.to(points.device) > 0) & (task.upper > task.lower).flatten(1).any(1)
         rows = able.nonzero().squeeze(1)
         if len(rows):
             queries = task.budget if self.queries is None else min(self.queries, task.budget)
-            points[rows] = Search(task.select(rows), metric.p).run(queries, self.p)
-        distance = partial(measured, metric, task.images)
-        return within(distance, task.images, points, eps, (task.lower, task.upper))
+            points[rows] = Search(task.select(rows), metric.exponent).run(queries, self.p)
+        distance = partial(distance64, metric, task.images)
+        return shrink_to_eps(distance, task.images, points, eps, (task.lower, task.upper))

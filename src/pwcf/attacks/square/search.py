@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
+from pwcf.attacks.base import Task
 from pwcf.attacks.seeds import seeds_of
 from pwcf.attacks.square.ball import Ball
 from pwcf.attacks.square.draws import Draws

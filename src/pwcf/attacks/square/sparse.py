@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from pwcf.attacks.square.spread import Spread
-from pwcf.metrics.projection import project_l1
+from pwcf.metrics import L1
 
 
 class Sparse(Spread):
@@ -51,6 +51,6 @@ class Sparse(Spread):
         some[row, rank] = flat[row, place]
         own = centre.gather(1, places)
         box = lower.gather(1, places) - own, upper.gather(1, places) - own
-        some = project_l1(some, torch.zeros_like(some), self.radius, *box)
+        some = L1().project(some, torch.zeros_like(some), self.radius, *box)
         moved = torch.zeros_like(centre).scatter_add_(1, places, some)
         return torch.clamp(centre + moved, lower, upper).view_as(self.centre)

@@ -60,7 +60,7 @@ class FeatureDistance(Metric):
         out: Tensor = features(x)
         return out
 
-    def of(self, classifier: Classifier) -> Metric:
+    def bind(self, classifier: Classifier) -> Metric:
         if self._bounds is not None and classifier.bounds != self._bounds:
             raise ValueError(
                 f"bounds: metric {self.name} expected images in {self._bounds}, found {classifier.bounds}; scale the "

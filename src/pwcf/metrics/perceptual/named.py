@@ -129,9 +129,11 @@ class SelfDistance(Metric):
         return self._name
 
     def __call__(self, reference: Tensor, candidate: Tensor) -> Tensor:
-        raise ValueError(f"metric {self.name}: measures with the classifier; ask pwcf.evaluate, or use .of(classifier)")
+        raise ValueError(
+            f"metric {self.name}: measures with the classifier; ask pwcf.evaluate, or use .bind(classifier)"
+        )
 
-    def of(self, classifier: Classifier) -> Metric:
+    def bind(self, classifier: Classifier) -> Metric:
         model = classifier.model
         if not isinstance(model, nn.Module):
             raise TypeError(

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from pwcf.attacks.linearised.rules import Iterate, Pace, norm
-from pwcf.attacks.linearised.subproblem import along_onto_cut_and_box
+from pwcf.attacks.lmn.rules import Iterate, Pace, norm
+from pwcf.attacks.lmn.subproblem import along_onto_cut_and_box
 from pwcf.solvers import LimitedBFGS
 
 # Pairs in memory. More learn faster (40: a tenth nearer after as many steps), but take as long as the metric's network.

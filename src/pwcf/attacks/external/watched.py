@@ -7,8 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from pwcf.attacks.attack import Task
-from pwcf.metrics import Lp
+from pwcf.attacks.base import Task
 from pwcf.metrics.l0 import L0
 from pwcf.problems import is_defined, is_surely_wrong
 
@@ -20,7 +19,7 @@ class BudgetSpent(BaseException):
     """No pass is left, or nothing is left to ask. No Exception: foreign code must not mistake it for a failure."""
 
 
-class Watched(nn.Module):
+class TrackedModel(nn.Module):
     """Inputs in [0, 1] to logits, for an attack that knows nothing of tasks.
 
     Inputs are scaled to the bounds and clamped to the box. Entries that must not change are the image's whatever is
@@ -51,7 +50,7 @@ class Watched(nn.Module):
         self.placement = nn.Parameter(torch.zeros_like(task.images.flatten()[:1]), requires_grad=False)
         self.eval()
 
-    def __deepcopy__(self, memo: object) -> Watched:
+    def __deepcopy__(self, memo: object) -> TrackedModel:
         """Itself: what is asked of a copy counts too."""
         return self
 
@@ -129,7 +128,7 @@ class Watched(nn.Module):
         if hits.numel() == 0:
             return
         owner = rows[hits]
-        distance = self._measure.exactly(x[hits], owner)
+        distance = self._measure.distance64(x[hits], owner)
         eps = None if task.eps is None else task.eps.to(owner.device)[owner] + self._slack
         # The nearest one of every owner: sorted by owner, and by distance within.
         order = distance.argsort()
@@ -154,7 +153,7 @@ class Watched(nn.Module):
 def _rounding_of_distances(task: Task) -> float:
     """How much farther than eps a point at eps may seem. The caller draws it in."""
     metric = task.problem.metric
-    if not isinstance(metric, Lp):
+    if not metric.exponent:  # no norm, or l0
         return 0.0
     unit = torch.finfo(task.images.dtype).eps * max(map(abs, task.model.bounds))
-    return ROUNDING * unit * math.pow(task.images[:1].numel(), 1 / metric.p)
+    return ROUNDING * unit * math.pow(task.images[:1].numel(), 1 / metric.exponent)

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task, check_settings
-from pwcf.attacks.foreign.answering import answered
-from pwcf.attacks.foreign.first_step import ABOUT_A_TARGET, with_first_step_that_ends
-from pwcf.attacks.foreign.importing import adv_lib_module, available, version
-from pwcf.attacks.foreign.watched import Watched
-from pwcf.metrics import L0, Lp, Measure, Metric
+from pwcf.attacks.base import Task, check_settings
+from pwcf.attacks.external.answering import run_external
+from pwcf.attacks.external.first_step import ABOUT_A_TARGET, with_first_step_that_ends
+from pwcf.attacks.external.importing import adv_lib_module, available, version
+from pwcf.attacks.external.watched import TrackedModel
+from pwcf.metrics import Metric, ReferenceDistance
 from pwcf.problems import Problem
 
 INSTALL = "adv-lib is not installed: pip install --no-deps adv-lib tqdm"
@@ -37,7 +37,7 @@ class _Call(NamedTuple):
 
     attacks: Any
     """the module"""
-    given: tuple[Watched, Tensor, Tensor]
+    given: tuple[TrackedModel, Tensor, Tensor]
     """model, images, labels"""
     norm: str
     theirs: bool
@@ -123,7 +123,7 @@ class AdvLib:
         steps = "as many steps as there are passes for" if self.steps is None else f"{self.steps} steps"
         return f"adv-lib {version()} {self.name}, {steps}, {_METHODS[self.name].settings}"
 
-    def declines(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
         """Why it cannot answer, in a sentence; None if it can."""
         method = _METHODS[self.name]
         if not available():
@@ -144,35 +144,35 @@ class AdvLib:
         if not available():
             raise ImportError(INSTALL)
         problem, method = task.problem, _METHODS[self.name]
-        # How many classes there are only the model knows; who calls it asks declines().
-        reason = self.declines(problem, max(method.classes, method.classes_targeted or 0))
+        # How many classes there are only the model knows; who calls it asks unsupported_reason().
+        reason = self.unsupported_reason(problem, max(method.classes, method.classes_targeted or 0))
         if reason is not None:
             raise ValueError(f"attack {self.name}: {reason}")
         attacks = adv_lib_module("adv_lib.attacks")
         affordable = max(LEAST_STEPS, task.budget // STEP)
         steps = affordable if self.steps is None else min(self.steps, affordable)
 
-        def call(model: Watched, images: Tensor, labels: Tensor) -> Tensor:
+        def call(model: TrackedModel, images: Tensor, labels: Tensor) -> Tensor:
             # Some of their state is float32 whatever the images are; the model takes either.
             given = (model, images.float(), labels)
             distance = partial(_distance, task.measure(), model)
             theirs = _is_named(problem.metric, method.norms)
             return method.run(_Call(attacks, given, problem.metric.name, theirs, distance, steps, problem.targeted))
 
-        return answered(call, task, self.name)
+        return run_external(call, task, self.name)
 
 
 def _is_named(metric: Metric, norms: tuple[str, ...]) -> bool:
     """Whether it is one of these norms: a function may have any name."""
-    return isinstance(metric, (Lp, L0)) and metric.name in norms
+    return metric.exponent is not None and metric.name in norms
 
 
 def _is_any(metric: Metric) -> bool:
     """Whether it is no l_p but has a slope."""
-    return metric.differentiable and not isinstance(metric, Lp)
+    return metric.differentiable and metric.exponent is None
 
 
-def _distance(measure: Measure, model: Watched, z: Tensor) -> Tensor:
+def _distance(measure: ReferenceDistance, model: TrackedModel, z: Tensor) -> Tensor:
     everyone = torch.arange(len(z), device=z.device)
     parts = [everyone[start : start + measure.batch] for start in range(0, len(z), measure.batch)]
     points = model.points(z, everyone)

@@ -17,17 +17,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
-from pwcf.attacks.linearised.curved import Curvature, CurvedRule, Learnt, degrees
-from pwcf.attacks.linearised.landmarks import Landmark, boundary_points, landmark
-from pwcf.attacks.linearised.rules import Iterate
-from pwcf.attacks.linearised.schedule import SHORT_TARGETS, Leg, Stage, candidates, plan_for, stages
-from pwcf.attacks.linearised.table import Table
-from pwcf.attacks.quasi_newton import descend
+from pwcf.attacks.base import Task
+from pwcf.attacks.lmn.general_metric import Curvature, CurvedRule, Learnt, degrees
+from pwcf.attacks.lmn.landmarks import Landmark, boundary_points, landmark
+from pwcf.attacks.lmn.quasi_newton import descend
+from pwcf.attacks.lmn.rules import Iterate
+from pwcf.attacks.lmn.schedule import SHORT_TARGETS, Leg, Stage, candidates, plan_for, stages
+from pwcf.attacks.lmn.table import Table
 from pwcf.attacks.seeds import noise_of, seeds_of
-from pwcf.attacks.targets import ANY, aims
-from pwcf.losses import margin, without
-from pwcf.metrics import Lp
+from pwcf.attacks.targets import ANY, resolve_targets
+from pwcf.losses import margin, mask_label
+from pwcf.metrics import HasHalfspaceStep, dual_norm
 from pwcf.problems import is_surely_wrong
 from pwcf.solvers import LimitedBFGS
 
@@ -84,7 +84,7 @@ class Search:
         self.masked = bool((self.lower != self.lower[:1]).any() or (self.upper != self.upper[:1]).any())
         self.seeds = seeds_of(task.images, task.seed)
         self.degree = self._degrees()
-        self.learnt = Learnt(self.centre if not isinstance(self.metric, Lp) else self.centre[:0])
+        self.learnt = Learnt(self.centre if not isinstance(self.metric, HasHalfspaceStep) else self.centre[:0])
         largest = torch.finfo(self.centre.dtype).max
         self.eps = None if task.eps is None else INSIDE * task.eps.clamp(max=largest).to(self.centre)
 
@@ -112,7 +112,7 @@ class Search:
 
     def _tell_of_restarts(self, half_way: Tensor) -> None:
         # Without structure restarts are rough, and any may be nearer by chance: their last part alone is exact.
-        if self.task.findings is not None and isinstance(self.metric, Lp):
+        if self.task.findings is not None and isinstance(self.metric, HasHalfspaceStep):
             self.task.findings.still_helping.copy_(self.table.best()[0] < CLEARLY * half_way)
 
     def _begin(self, targets: Tensor) -> None:
@@ -128,7 +128,7 @@ class Search:
         """Points that others have found, each in the column of the class it has, else in the first."""
         logits = self.task.model.logits(known, self.task.samples)
         wrong = is_surely_wrong(logits, self.task.labels, self.task.problem.targeted)
-        reached = without(logits, self.task.labels).argmax(1)
+        reached = mask_label(logits, self.task.labels).argmax(1)
         everyone = torch.arange(len(known), device=known.device)
         radius = self.measure.values(known, everyone)
         match = self.table.targets == reached.unsqueeze(1)
@@ -144,11 +144,11 @@ class Search:
         """
         classes = logits.shape[1]
         if plan_for(self.metric).depth_first and not self.task.problem.targeted and classes > 2:
-            likeliest = without(logits, self.task.labels).topk(count - 1, dim=1).indices
+            likeliest = mask_label(logits, self.task.labels).topk(count - 1, dim=1).indices
             return torch.cat([torch.full_like(self.task.labels, ANY).unsqueeze(1), likeliest], 1)
         several = count > SHORT_TARGETS and not self.task.problem.targeted
         count -= several  # one place is that of ANY
-        others = without(logits, self.task.labels)
+        others = mask_label(logits, self.task.labels)
         looked_at = candidates(self.metric, self.task.budget, classes)
         if self.task.problem.targeted:
             targets = self.task.labels.unsqueeze(1)
@@ -167,12 +167,11 @@ class Search:
 
     def _linear_distances(self, classes: Tensor) -> Tensor:
         """(n, k) the distance to each class (n, k) under the linear model at the image, without the box."""
-        dual = self.metric.dual if isinstance(self.metric, Lp) else 2.0
         everyone = torch.arange(len(classes), device=classes.device)
         columns = []
         for target in classes.unbind(1):
             _, _, c, g = self._linearise(everyone, self.centre, target)
-            size = torch.linalg.vector_norm(g, ord=dual, dim=1)
+            size = dual_norm(self.metric, g)
             columns.append(torch.nan_to_num(c / size.clamp(min=torch.finfo(c.dtype).tiny), nan=torch.inf))
         return torch.stack(columns, 1)
 
@@ -185,7 +184,7 @@ class Search:
         if stage.start != "image":
             return [None]
         columns = torch.arange(stage.targets, device=self.centre.device)
-        if self.eps is None and isinstance(self.metric, Lp):
+        if self.eps is None and isinstance(self.metric, HasHalfspaceStep):
             return [columns]
         return columns.tensor_split([end for end in WAVES if end < stage.targets])
 
@@ -303,7 +302,7 @@ class Search:
         if stage.start == "best":
             known = torch.isfinite(self.table.radius[image, column]).unsqueeze(-1)
             return torch.where(known, self.table.points[image, column], point[image])
-        if isinstance(self.metric, Lp) and math.isinf(self.metric.p):
+        if self.metric.exponent == math.inf:
             size = NOISE_LINF * radius
         else:
             share = NOISE_L2[number % len(NOISE_L2)]
@@ -338,7 +337,7 @@ class Search:
 
     def _distance(self, rows: Rows, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Distance of x (r, n) from its image, with its gradient where the rule has nothing better."""
-        if isinstance(self.metric, Lp):
+        if isinstance(self.metric, HasHalfspaceStep):
             return self.metric(rows.centre, x), None
         if torch.equal(x, rows.centre):  # no distance, and no slope
             return torch.zeros_like(rows.best), torch.zeros_like(x)
@@ -348,7 +347,7 @@ class Search:
         return self._value_and_slope(image[rows], x)
 
     def _value_and_slope(self, image: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        distance, slope = self.measure.value_and_slope(x.view(-1, *self.shape), image)
+        distance, slope = self.measure.value_and_gradient(x.view(-1, *self.shape), image)
         return distance, slope.flatten(1)
 
     def _degrees(self) -> Tensor:
@@ -371,7 +370,9 @@ class Search:
 
         def condition(logits: Tensor, some: slice) -> Tensor:
             own = labels[some]
-            return margin(logits, own) if targeted else -margin(logits, own, aims(logits, own, targets[some]))
+            return (
+                margin(logits, own) if targeted else -margin(logits, own, resolve_targets(logits, own, targets[some]))
+            )
 
         points = x.view(-1, *self.shape)
         logits, c, g = self.task.model.value_and_gradient(points, self.task.samples[image], condition)
@@ -382,4 +383,4 @@ class Search:
         c, g = c / scale, g / scale.unsqueeze(1)
         # A logit is a sum of about g_i x_i: of this size is what is rounded.
         terms = scale * g.norm(dim=1) * x.norm(dim=1)
-        return is_surely_wrong(logits, labels, targeted, terms), without(logits, labels).argmax(1), c, g
+        return is_surely_wrong(logits, labels, targeted, terms), mask_label(logits, labels).argmax(1), c, g

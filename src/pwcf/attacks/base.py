@@ -8,13 +8,13 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from pwcf.metrics import Measure
-from pwcf.models import Counted
+from pwcf.metrics import ReferenceDistance
+from pwcf.models import CountedClassifier
 from pwcf.problems import Problem
 
 
 @dataclass(frozen=True)
-class Findings:
+class Diagnostics:
     """What an attack may tell of its n samples beside their points, by writing into these. Users hear of it."""
 
     still_helping: Tensor
@@ -23,7 +23,7 @@ class Findings:
     """(n,) bool: a search over radii found nothing in the largest ball it tried"""
 
     @classmethod
-    def none(cls, n: int) -> Findings:
+    def none(cls, n: int) -> Diagnostics:
         return cls(torch.zeros(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool))
 
 
@@ -31,7 +31,7 @@ class Findings:
 class Task:
     """A question about n correctly classified samples (targeted: samples that are not yet of the wanted class)."""
 
-    model: Counted
+    model: CountedClassifier
     """counts passes under the numbers in ``samples``"""
     problem: Problem
     images: Tensor
@@ -51,12 +51,14 @@ class Task:
     seed: int
     known: Tensor | None = None
     """(n, ...) the nearest points other attacks have found, the images where there is none; None: nobody has looked"""
-    findings: Findings | None = None
+    findings: Diagnostics | None = None
     """where the attack may leave what it noticed"""
 
-    def measure(self) -> Measure:
+    def measure(self) -> ReferenceDistance:
         """Distances from the images, the passes of a metric's network counted beside the model's."""
-        return Measure(self.problem.metric, self.images, self.samples, self.model.metric_passes, self.model.batch)
+        return ReferenceDistance(
+            self.problem.metric, self.images, self.samples, self.model.metric_passes, self.model.batch
+        )
 
     def select(self, rows: Tensor) -> Task:
         """The same question about some of the samples (m,), by their places in this task."""
@@ -77,8 +79,8 @@ class Task:
 class Attack(Protocol):
     """One way to answer. Points are rechecked by the caller; an attack need not tell good ones from bad.
 
-    Three things more are used where an attack has them: ``declines(problem, classes)``, a sentence why it cannot
-    answer, or None; ``about``, in words which implementation and settings it is; ``black_box``, whether it goes
+    Three things more are used where an attack has them: ``unsupported_reason(problem, classes)``, a sentence why it
+    cannot answer, or None; ``about``, in words which implementation and settings it is; ``black_box``, whether it goes
     without gradients.
     """
 

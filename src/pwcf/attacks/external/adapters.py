@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from pwcf.attacks.foreign.function import Function
-from pwcf.attacks.foreign.watched import Watched
-from pwcf.metrics import Lp
+from pwcf.attacks.external.function import Function
+from pwcf.attacks.external.watched import TrackedModel
+from pwcf.metrics import HasDualNorm
 
 
 def from_foolbox(attack: Any, epsilons: Sequence[float] | None = None, name: str | None = None) -> Function:
@@ -24,10 +24,10 @@ def from_foolbox(attack: Any, epsilons: Sequence[float] | None = None, name: str
     """
     foolbox = _required("foolbox")
 
-    def call(model: Watched, images: Tensor, labels: Tensor) -> Tensor:
+    def call(model: TrackedModel, images: Tensor, labels: Tensor) -> Tensor:
         task = model.task
         wanted = foolbox.criteria.TargetedMisclassification if task.problem.targeted else foolbox.Misclassification
-        unit = model.width if isinstance(task.problem.metric, Lp) else 1.0
+        unit = model.width if isinstance(task.problem.metric, HasDualNorm) else 1.0
         radii = [float(task.eps[0])] if task.eps is not None else epsilons
         scaled = None if radii is None else [eps / unit for eps in radii]
         seen = foolbox.PyTorchModel(model, bounds=(0, 1), device=images.device)
@@ -39,7 +39,7 @@ def from_foolbox(attack: Any, epsilons: Sequence[float] | None = None, name: str
     return Function(call, name or kind, f"foolbox {metadata.version('foolbox')} {kind}", each_eps=True)
 
 
-def from_torchattacks(build: Callable[[Watched], Any], name: str | None = None) -> Function:
+def from_torchattacks(build: Callable[[TrackedModel], Any], name: str | None = None) -> Function:
     """An attack of torchattacks, by a function that makes it from a model.
 
     Args:
@@ -48,7 +48,7 @@ def from_torchattacks(build: Callable[[Watched], Any], name: str | None = None) 
     """
     _required("torchattacks")
 
-    def call(model: Watched, images: Tensor, labels: Tensor) -> Tensor:
+    def call(model: TrackedModel, images: Tensor, labels: Tensor) -> Tensor:
         attack = build(model)
         if model.task.problem.targeted:
             attack.set_mode_targeted_by_label(quiet=True)

@@ -12,11 +12,11 @@ from typing import Any
 from torch import Tensor
 
 from pwcf.attacks.apgd import Apgd
-from pwcf.attacks.attack import Attack, CannotAnswer
+from pwcf.attacks.base import Attack, CannotAnswer
+from pwcf.attacks.external import AdvLib, Function
+from pwcf.attacks.external.adv_lib import NAMES as ADV_LIB
 from pwcf.attacks.fab import Fab
-from pwcf.attacks.folded import Folded
-from pwcf.attacks.foreign import AdvLib, Function
-from pwcf.attacks.foreign.adv_lib import NAMES as ADV_LIB
+from pwcf.attacks.lmn.attack import Lmn
 from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd
 from pwcf.attacks.pwcf import Pwcf
 from pwcf.attacks.square import Square
@@ -28,10 +28,10 @@ AttackLike = str | Attack | Callable[[Any, Tensor, Tensor], Tensor]
 # AutoAttack's: the likeliest other classes, if there are so many.
 TARGETS = 9
 ATTACKS: dict[str, Callable[[], Attack]] = {
+    "lmn": Lmn,
     "pwcf": Pwcf,
-    "pwcf-folded": Folded,
-    "pwcf-folded-ce": partial(Folded, loss="ce", name="pwcf-folded-ce"),
-    "pwcf-folded-margin": partial(Folded, loss="margin", name="pwcf-folded-margin"),
+    "pwcf-ce": partial(Pwcf, loss="ce", name="pwcf-ce"),
+    "pwcf-margin": partial(Pwcf, loss="margin", name="pwcf-margin"),
     "apgd": Apgd,
     "apgd-ce": partial(Apgd, loss="ce", name="apgd-ce"),
     "apgd-margin": partial(Apgd, loss="margin", name="apgd-margin"),
@@ -45,6 +45,10 @@ ATTACKS: dict[str, Callable[[], Attack]] = {
     "ppgd": Ppgd,
     **{name: partial(AdvLib, name) for name in ADV_LIB},
 }
+
+
+RENAMED = {"pwcf-folded": "pwcf", "pwcf-folded-ce": "pwcf-ce", "pwcf-folded-margin": "pwcf-margin"}
+"""Names of version 0.1.0 that are no longer names of anything, and what they are called now."""
 
 
 @dataclass(frozen=True)
@@ -71,26 +75,24 @@ _AUTOATTACK: tuple[Attack, ...] = (
     Square(queries=5000),
 )
 PRESETS: dict[str, Preset] = {
-    "fast": Preset(_of("pwcf"), _of("pwcf"), 500),
+    "fast": Preset(_of("lmn"), _of("lmn"), 500),
     # Ours, a gradient method of another kind, and one that needs no gradients.
-    "standard": Preset(_of("pwcf", "apgd-t", "square"), _of("pwcf", "fab-t", "square"), 2000),
+    "standard": Preset(_of("lmn", "apgd-t", "square"), _of("lmn", "fab-t", "square"), 2000),
     # "A&P", and the two of its table of radii.
-    "paper": Preset(
-        _of("apgd-ce", "apgd-margin", "pwcf-folded-ce", "pwcf-folded-margin"), _of("fab", "pwcf-folded"), 2000
-    ),
+    "paper": Preset(_of("apgd-ce", "apgd-margin", "pwcf-ce", "pwcf-margin"), _of("fab", "pwcf"), 2000),
     "autoattack": Preset(_AUTOATTACK, _AUTOATTACK, 5100),
     # For distances without a projection: ours, and the methods that were made for them.
-    "perceptual": Preset(_of("pwcf", "lpa", "ppgd"), _of("pwcf", "lpa", "alma"), 2000),
+    "perceptual": Preset(_of("lmn", "lpa", "ppgd"), _of("lmn", "lpa", "alma"), 2000),
     "thorough": Preset(
-        _of("pwcf", "apgd-ce", "apgd-t", "fab-t", "pwcf-folded", "pdpgd", "fmn", "square"),
-        _of("pwcf", "fab-t", "fab", "apgd-t", "pwcf-folded", "square", *ADV_LIB),
+        _of("lmn", "apgd-ce", "apgd-t", "fab-t", "pwcf", "pdpgd", "fmn", "square"),
+        _of("lmn", "fab-t", "fab", "apgd-t", "pwcf", "square", *ADV_LIB),
         4000,
     ),
 }
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ResolvedAttacks:
     """The attacks of an evaluation."""
 
     attacks: list[Attack]
@@ -100,7 +102,9 @@ class Chosen:
     """sentences: attacks of a preset that cannot answer this question"""
 
 
-def choose(attacks: AttackLike | Sequence[AttackLike], problem: Problem, classes: int | None, budget: int) -> Chosen:
+def resolve_attacks(
+    attacks: AttackLike | Sequence[AttackLike], problem: Problem, classes: int | None, budget: int
+) -> ResolvedAttacks:
     """Attacks from names, presets, attacks and functions. ``budget``: what one attack has by default.
 
     ``classes``: of the model; None where there is no image to ask it with.
@@ -113,7 +117,7 @@ def choose(attacks: AttackLike | Sequence[AttackLike], problem: Problem, classes
         preset = PRESETS.get(one) if isinstance(one, str) else None
         members = (as_attack(one),) if preset is None else preset.attacks(problem)
         for attack in members:
-            why_not = _declines(attack, problem, classes)
+            why_not = _unsupported_reason(attack, problem, classes)
             if why_not is None:
                 chosen.append(attack)
                 total += budget if preset is None else preset.budget
@@ -131,12 +135,14 @@ def choose(attacks: AttackLike | Sequence[AttackLike], problem: Problem, classes
             f"attacks: expected names that differ, found {', '.join(twice)} more than once; "
             "attacks take name=, and functions as pwcf.attacks.Function(function, name=...)"
         )
-    return Chosen(chosen, total, left_out)
+    return ResolvedAttacks(chosen, total, left_out)
 
 
 def as_attack(attack: AttackLike) -> Attack:
     """An attack from its name or a function, or as it is."""
     if isinstance(attack, str):
+        if attack in RENAMED:
+            raise ValueError(f"attacks: {attack!r} is now called {RENAMED[attack]!r}")
         if attack not in ATTACKS:
             raise ValueError(
                 f"attacks: expected names out of {', '.join(ATTACKS)}, or of presets, {', '.join(PRESETS)}, "
@@ -157,9 +163,9 @@ def is_black_box(attack: Attack) -> bool:
     return bool(getattr(attack, "black_box", False))
 
 
-def _declines(attack: Attack, problem: Problem, classes: int | None) -> str | None:
-    declines: Callable[[Problem, int], str | None] | None = getattr(attack, "declines", None)
-    return None if declines is None else declines(problem, sys.maxsize if classes is None else classes)
+def _unsupported_reason(attack: Attack, problem: Problem, classes: int | None) -> str | None:
+    reason: Callable[[Problem, int], str | None] | None = getattr(attack, "unsupported_reason", None)
+    return None if reason is None else reason(problem, sys.maxsize if classes is None else classes)
 
 
 def _takes_a_task(attack: Attack) -> bool:

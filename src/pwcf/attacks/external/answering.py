@@ -11,20 +11,20 @@ import numpy
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
-from pwcf.attacks.foreign.watched import BudgetSpent, Watched
+from pwcf.attacks.base import Task
+from pwcf.attacks.external.watched import BudgetSpent, TrackedModel
 
-Call = Callable[[Watched, Tensor, Tensor], Tensor]
+Call = Callable[[TrackedModel, Tensor, Tensor], Tensor]
 
 
-def answered(call: Call, task: Task, name: str) -> Tensor:
+def run_external(call: Call, task: Task, name: str) -> Tensor:
     """(n, ...) the best of what the attack has shown to the model and what it returns.
 
     Where it returns something that was not seen, and has passes left, one of them decides.
     """
     if task.images.shape[0] == 0:
         return task.images
-    watched = Watched(task)
+    watched = TrackedModel(task)
     with _apart(task):
         try:
             # Contiguous: attacks project views of the flattened images in place.
@@ -43,7 +43,7 @@ def answered(call: Call, task: Task, name: str) -> Tensor:
     return _best(watched, returned.detach().to(task.images.device))
 
 
-def _best(watched: Watched, returned: Tensor) -> Tensor:
+def _best(watched: TrackedModel, returned: Tensor) -> Tensor:
     """The best points seen; where there are none those that were returned, without NaN."""
     shape = (-1, *(1 for _ in returned.shape[1:]))
     undefined = torch.isnan(returned).flatten(1).any(1).view(shape)

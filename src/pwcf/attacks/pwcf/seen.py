@@ -15,7 +15,7 @@ from pwcf.losses import margin
 from pwcf.problems import MaxLoss, is_tied, is_wrong
 
 if TYPE_CHECKING:
-    from pwcf.attacks.folded.formulation import Formulation
+    from pwcf.attacks.pwcf.formulation import Formulation
 
 # A point counts if it is in the box up to this share of its way from the image: clipping will hardly change its class.
 OUTSIDE = 1e-3

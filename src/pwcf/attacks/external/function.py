@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
-from pwcf.attacks.foreign.answering import answered
+from pwcf.attacks.base import Task
+from pwcf.attacks.external.answering import run_external
 
 
 @dataclass(frozen=True, init=False)
@@ -50,9 +50,9 @@ class Function:
 
     def __call__(self, task: Task) -> Tensor:
         if task.eps is None or not self.each_eps:
-            return answered(self.call, task, self.name)
+            return run_external(self.call, task, self.name)
         points = task.images.clone()
         for eps in sorted(set(task.eps.tolist())):
             rows = (task.eps == eps).nonzero().squeeze(1).to(points.device)
-            points[rows] = answered(self.call, task.select(rows), self.name)
+            points[rows] = run_external(self.call, task.select(rows), self.name)
         return points

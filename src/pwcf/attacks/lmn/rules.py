@@ -16,13 +16,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from pwcf.attacks.linearised.subproblem import (
-    least_linf_radius,
-    nearest_l1,
-    nearest_lp,
-    onto_cut_and_box,
-    sparse_on_cut,
-)
+from pwcf.attacks.lmn.subproblem import onto_cut_and_box, sparse_on_cut
+from pwcf.metrics import L1, HasHalfspaceStep, Linf, dual_norm
 
 # The cut asks for this share of |c| more than the linear model does: the model errs by about that much.
 SURPLUS = 0.05
@@ -117,18 +112,18 @@ def l2_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tens
 
 
 @dataclass(frozen=True)
-class LpRule:
-    """For 1 < p < inf: pull towards the nearest point of the cut in the l_p sense, then project onto cut and box.
+class NormRule:
+    """Pull towards the nearest point of the cut in the metric's sense, then project onto cut and box.
 
-    For p = 2 this is ``l2_rule``: the image and its projection onto the cut differ by a multiple of g.
+    For l2 this is ``l2_rule``: the image and its projection onto the cut differ by a multiple of g.
     """
 
-    p: float
+    metric: HasHalfspaceStep
 
     def __call__(self, at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
-        pull, dual = pace.at(share), self.p / (self.p - 1)
-        level = at.level(pace.margin_at(share) * norm(at.g, dual) * at.radius)
-        nearest = nearest_lp(self.p, at.centre, at.g, level, at.lower, at.upper)
+        pull = pace.at(share)
+        level = at.level(pace.margin_at(share) * dual_norm(self.metric, at.g) * at.radius)
+        nearest = self.metric.nearest_on_halfspace(at.centre, at.g, level, at.lower, at.upper)
         point = torch.lerp(at.onwards(pace), nearest, pull)
         return onto_cut_and_box(point, at.g, level, at.lower, at.upper), memory
 
@@ -140,7 +135,7 @@ def linf_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Te
     """
     step = pace.at(share)
     radius, reach = at.radius, at.reach
-    least = least_linf_radius(at.centre, at.g, reach, at.lower, at.upper)
+    least = Linf().least_radius(at.centre, at.g, reach, at.lower, at.upper)
     memory = torch.where(memory > 0, memory, torch.maximum(least, radius))
     outwards = torch.maximum((1 + step) * radius, torch.minimum(least, radius + OUTWARDS * memory))
     t = torch.where(at.wrong, (1 - step) * radius, outwards)
@@ -161,7 +156,7 @@ def l1_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tens
 
 def l1_vertex_rule(at: Iterate, pace: Pace, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
     """The nearest point of the cut in the l1 sense: exact where the condition is linear, a vertex."""
-    return nearest_l1(at.centre, at.g, at.level(torch.zeros_like(at.c)), at.lower, at.upper), memory
+    return L1().nearest_on_halfspace(at.centre, at.g, at.level(torch.zeros_like(at.c)), at.lower, at.upper), memory
 
 
 def norm(v: Tensor, p: float) -> Tensor:

@@ -1,7 +1,8 @@
-"""A metric about given images: what it needs of them computed once, its network's passes counted for each."""
+"""Distances from given images: their preparation computed once, network passes counted, points shrunk to eps."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import torch
@@ -12,9 +13,11 @@ from pwcf.models import Passes
 
 # Differences such as 1 - similarity may round to a little below 0.
 ROUNDING = 1e-5
+# Halvings of the way to a point beyond eps: as exact as float32.
+TOWARDS = 24
 
 
-class Measure:
+class ReferenceDistance:
     """Distances from images (n, ...). ``rows`` (b,) are the places of the images that b points belong to.
 
     Args:
@@ -46,7 +49,7 @@ class Measure:
             distance.register_hook(lambda _: self.count(rows, backward=1))  # type: ignore[no-untyped-call]
         return distance
 
-    def value_and_slope(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def value_and_gradient(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """(b,) distances and (b, ...) their gradients: 0 where there is none."""
         if len(points) == 0:
             return points.flatten(1).sum(1), torch.zeros_like(points)
@@ -68,12 +71,12 @@ class Measure:
         return torch.cat([self(some, where) for some, where in parts])
 
     @torch.no_grad()
-    def exactly(self, points: Tensor, rows: Tensor | None = None) -> Tensor:
+    def distance64(self, points: Tensor, rows: Tensor | None = None) -> Tensor:
         """(b,) float64, as distances are judged; without ``rows`` of one point for every image."""
         images = self.images if rows is None else self.images[rows]
         self.count(rows, forward=2)  # nothing that was prepared: this is the independent look
         parts = zip(torch.split(images, self.batch), torch.split(points, self.batch), strict=True)
-        distances = torch.cat([self.metric.exactly(*pair) for pair in parts])
+        distances = torch.cat([self.metric.distance64(*pair) for pair in parts])
         # A similarity, perhaps, or a sign turned round: its "nearest" point would be the farthest.
         if bool((distances < -ROUNDING).any()):
             raise ValueError(
@@ -82,12 +85,39 @@ class Measure:
             )
         return distances
 
-    def in_float64(self) -> Measure:
+    def in_float64(self) -> ReferenceDistance:
         """The same in double precision, for metrics that can."""
-        return Measure(self.metric, self.images.double(), self.samples, self.passes, self.batch)
+        return ReferenceDistance(self.metric, self.images.double(), self.samples, self.passes, self.batch)
 
     def count(self, rows: Tensor | None, forward: int = 0, backward: int = 0) -> None:
         """Passes of the metric's network, for these rows or for all: for those who call it themselves."""
         if self.metric.network:
             samples = self.samples if rows is None else self.samples[rows.to(self.samples.device)]
             self.passes.add(samples, forward, backward)
+
+
+def distance64(metric: Metric, images: Tensor, points: Tensor) -> Tensor:
+    """(n,) float64, without gradients."""
+    with torch.no_grad():
+        return metric.distance64(images, points)
+
+
+def shrink_to_eps(
+    distance: Callable[[Tensor], Tensor], images: Tensor, points: Tensor, eps: Tensor, box: tuple[Tensor, Tensor]
+) -> Tensor:
+    """Points drawn towards their images (within the box) until they are within eps (n,); those that are stay.
+
+    ``distance`` maps points (n, ...), one for every image, to (n,) float64.
+    """
+    shape = (-1, *(1 for _ in images.shape[1:]))
+    outside = distance(points) > eps
+    if not bool(outside.any()):
+        return points
+    low, high = torch.zeros_like(eps), torch.ones_like(eps)
+    for _ in range(TOWARDS):
+        middle = 0.5 * (low + high)
+        trial = images + middle.view(shape).to(images.dtype) * (points - images)
+        far = distance(trial) > eps
+        low, high = torch.where(far, low, middle), torch.where(far, middle, high)
+    drawn = torch.clamp(images + low.view(shape).to(images.dtype) * (points - images), *box)
+    return torch.where(outside.view(shape), drawn, points)

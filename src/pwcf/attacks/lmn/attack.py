@@ -1,4 +1,4 @@
-"""``"pwcf"``: the best we have, for any metric."""
+"""``"lmn"``: the best we have, for any metric."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pwcf.attacks.attack import Task, needs_slope
-from pwcf.attacks.linearised.search import Search
+from pwcf.attacks.base import Task, needs_slope
+from pwcf.attacks.lmn.search import Search
 from pwcf.problems import Problem
 
 
 @dataclass(frozen=True)
-class Pwcf:
+class Lmn:
     """The linearised method: exact steps where the metric has structure, along its gradient where it has none."""
 
-    name: str = "pwcf"
+    name: str = "lmn"
 
     @property
     def about(self) -> str:
         return "pwcf's linearised method"
 
-    def declines(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
         return needs_slope(problem)
 
     def __call__(self, task: Task) -> Tensor:

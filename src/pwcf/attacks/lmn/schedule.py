@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from itertools import chain, cycle, islice, repeat
 from typing import Literal
 
-from pwcf.attacks.linearised.curved import CurvedRule
-from pwcf.attacks.linearised.landmarks import LANDMARKS, Landmark, passes
-from pwcf.attacks.linearised.rules import (
-    LpRule,
+from pwcf.attacks.lmn.general_metric import CurvedRule
+from pwcf.attacks.lmn.landmarks import LANDMARKS, Landmark, passes
+from pwcf.attacks.lmn.rules import (
+    NormRule,
     Pace,
     Rule,
     l1_rule,
@@ -24,7 +24,7 @@ from pwcf.attacks.linearised.rules import (
     l2_rule,
     linf_rule,
 )
-from pwcf.metrics import Lp, Metric
+from pwcf.metrics import HasHalfspaceStep, Metric
 
 Start = Literal["image", "noise", "landmark", "best"]
 # The forward pass of the first look at the logits.
@@ -233,16 +233,19 @@ def _curved() -> Plan:
 
 def plan_for(metric: Metric) -> Plan:
     """By what the metric offers."""
-    if not isinstance(metric, Lp):
+    if not isinstance(metric, HasHalfspaceStep):
         return _curved()
-    if metric.p in (1.0, math.inf):
-        return _l1() if metric.p == 1 else _linf()
-    if metric.p == 2:
+    p = metric.exponent
+    if p == 1:
+        return _l1()
+    if p == math.inf:
+        return _linf()
+    if p == 2:
         return _smooth(l2_rule, hopeless=L2_HOPELESS)
-    if metric.p > 2:
-        return _smooth(LpRule(metric.p), STEEP, STEEP_POLISH)
+    if p is not None and p > 2:
+        return _smooth(NormRule(metric), STEEP, STEEP_POLISH)
     # Between l1 and l2 first radii may be as far off as those of l1.
-    return _smooth(LpRule(metric.p), far=L1_FAR, hopeless=L1_HOPELESS)
+    return _smooth(NormRule(metric), far=L1_FAR, hopeless=L1_HOPELESS)
 
 
 def columns(plan: Plan, classes: int) -> int:

@@ -1,5 +1,5 @@
 """PWCF as published: penalty SQP with constraint folding, every technique of the paper with a switch."""
 
-from pwcf.attacks.folded.attack import Folded
+from pwcf.attacks.pwcf.attack import Pwcf
 
-__all__ = ["Folded"]
+__all__ = ["Pwcf"]

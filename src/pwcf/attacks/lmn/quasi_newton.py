@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
-from pwcf.attacks.targets import aims
+from pwcf.attacks.base import Task
+from pwcf.attacks.targets import resolve_targets
 from pwcf.losses import margin
 from pwcf.problems import ineq, is_surely_wrong
 from pwcf.solvers import minimize
@@ -37,7 +37,11 @@ def descend(task: Task, image: Tensor, target: Tensor, starts: Tensor, passes: i
 
     def condition(logits: Tensor, rows: Tensor) -> Tensor:
         own = labels[rows]
-        return margin(logits, own) if task.problem.targeted else -margin(logits, own, aims(logits, own, target[rows]))
+        return (
+            margin(logits, own)
+            if task.problem.targeted
+            else -margin(logits, own, resolve_targets(logits, own, target[rows]))
+        )
 
     everyone = torch.arange(len(image), device=starts.device)
     surplus = SURPLUS * condition(task.model.logits(task.images[image], samples), everyone).abs()

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task
-from pwcf.attacks.folded.seen import Seen
+from pwcf.attacks.base import Task
+from pwcf.attacks.pwcf.seen import Seen
 from pwcf.losses import as_loss, clip_level, clipped, margin
-from pwcf.metrics import Lp
+from pwcf.metrics import HasSlackForm
 from pwcf.problems import Constraint, MaxLoss, ineq
 
 
@@ -56,16 +56,17 @@ class Formulation:
         # Entries whose bounds agree are no variables: a fold would have to hold them against the network's slope.
         self.fixed = self.lower == self.upper
         self.metric, self.measure = task.problem.metric, task.measure()
-        self.p = self.metric.p if isinstance(self.metric, Lp) else None
+        # One slack for all entries is the metric's radius itself: ball and slacks are then bounds on every entry.
+        self.entrywise = isinstance(self.metric, HasSlackForm) and self.metric.slacks(self.n) == 1
         self.slacks = self._slacks()
-        self.scale = math.sqrt(self.n) if how.rescale and self.p == math.inf else 1.0
+        self.scale = math.sqrt(self.n) if how.rescale and self.entrywise else 1.0
         self.seen = Seen(self)
 
     def _slacks(self) -> int:
-        """One slack for linf, one per entry for l1; max-loss has eps in its place."""
-        if isinstance(self.task.problem, MaxLoss) or not self.how.reformulate or self.p is None:
+        """As many as the metric's slack form has: 1 for linf, n for l1. Max-loss has eps in their place."""
+        if isinstance(self.task.problem, MaxLoss) or not self.how.reformulate:
             return 0
-        return {math.inf: 1, 1.0: self.n}.get(self.p, 0)
+        return self.metric.slacks(self.n) if isinstance(self.metric, HasSlackForm) else 0
 
     # ---- variables --------------------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ class Formulation:
         fold = self.how.fold
         box = ineq(self._box, fold=fold, name="box")
         if isinstance(self.task.problem, MaxLoss):
-            if self.how.reformulate and self.p == math.inf:
+            if self.how.reformulate and self.entrywise:
                 return [ineq(self._entrywise_ball, fold=fold, name="ball"), box]
             return [ineq(self._ball, name="ball"), box]
         condition = ineq(self._condition, name="misclassified")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.attacks.attack import Task, needs_slope
-from pwcf.attacks.folded.formulation import Formulation, Techniques
+from pwcf.attacks.base import Task, needs_slope
+from pwcf.attacks.pwcf.formulation import Formulation, Techniques
 from pwcf.attacks.seeds import noise_of, seeds_of
 from pwcf.losses import as_loss
-from pwcf.metrics import within
+from pwcf.metrics import shrink_to_eps
 from pwcf.problems import MaxLoss, Problem, is_surely_wrong
 from pwcf.solvers import Restarts, minimize
 
@@ -36,7 +36,7 @@ LEAST_EVALUATIONS = 10
 
 
 @dataclass(frozen=True)
-class Folded:
+class Pwcf:
     """The paper's method on ``pwcf.minimize``; every technique of the paper can be switched off."""
 
     fold: bool = True
@@ -65,7 +65,7 @@ class Folded:
     """the solver's stopping test; "published" is the paper's, and leaves functions unscaled as published"""
     remember: bool = True
     """whether the best point the solver has evaluated may be the answer, or only the one it ends with"""
-    name: str = "pwcf-folded"
+    name: str = "pwcf"
 
     def __post_init__(self) -> None:
         if self.loss is not None:
@@ -75,7 +75,7 @@ class Folded:
     def about(self) -> str:
         return f"the paper's PWCF on pwcf.minimize, {self.loss or 'loss of the question'}, {self.starts} starts"
 
-    def declines(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
         return needs_slope(problem)
 
     def __call__(self, task: Task) -> Tensor:
@@ -183,5 +183,7 @@ def into_ball(form: Formulation, points: Tensor) -> Tensor:
     """The last point on the way from the image to x' that is within eps: x' itself if it is."""
     assert form.task.eps is not None
     images, x = form.task.images, points.view_as(form.task.images)
-    drawn = within(form.measure.exactly, images, x, form.task.eps.to(x.device), (form.task.lower, form.task.upper))
+    drawn = shrink_to_eps(
+        form.measure.distance64, images, x, form.task.eps.to(x.device), (form.task.lower, form.task.upper)
+    )
     return drawn.flatten(1)

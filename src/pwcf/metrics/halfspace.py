@@ -1,0 +1,57 @@
+"""What the norms share: one number per row, followed along a monotone function to its zero.
+
+The nearest point of a half-space g'z <= h and a box is found by the multiplier of the half-space, or by a scale t.
+These functions run at every step of an attack for every row: they are made of few passes over (r, n), and do without
+``torch.where`` and comparisons on them, which cost ten times an arithmetic pass on a CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+# Secant steps, superlinear: three or four are the rule, a row with most entries at a bound takes more.
+SECANTS = 15
+# The cut is met up to eps to this power of the first excess (6e-6 in float32); rules ask for much more than they need.
+MET = 0.75
+# A secant of a function that has gone nearly flat may point far away; no step is longer than the one before by more.
+GROWTH = 30.0
+
+
+def least_zero(excess_at: Callable[[Tensor], Tensor], first: Tensor, slope: Tensor, noise: Tensor) -> Tensor:
+    """(r,) the least s >= 0 with excess_at(s) <= 0, for convex decreasing functions with these values and slopes at 0.
+
+    From two points on the left of the zero, the secant's zero is on its left too: steps never go too far.
+    """
+    tiny = torch.finfo(first.dtype).tiny
+    met = torch.finfo(first.dtype).eps ** MET * first.clamp(min=0) + noise
+    excess, step = first, torch.zeros_like(first)
+    step = torch.where(first > met, first / slope.clamp(min=tiny), step)
+    s = torch.zeros_like(first)
+    for _ in range(SECANTS):
+        if not bool((step > 0).any()):
+            break
+        s = s + step
+        before, excess = excess, excess_at(s)
+        longer = (excess * step / (before - excess).clamp(min=tiny)).clamp(min=0)
+        step = torch.where(excess > met, torch.minimum(longer, GROWTH * step), torch.zeros_like(step))
+    return s
+
+
+def room_against(centre: Tensor, g: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    """How far every entry can go against its slope."""
+    half, middle = 0.5 * (upper - lower), 0.5 * (upper + lower)
+    return torch.addcmul(half, g.sign(), centre - middle).clamp(min=0)
+
+
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b).sum(-1)
+
+
+def size_and_room(point: Tensor, centre: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+    """How far the point is from the centre in every entry, and how far the box lets one go that way."""
+    move = point - centre
+    room = torch.where(move > 0, upper - centre, centre - lower).expand_as(move)
+    return move.abs(), room
