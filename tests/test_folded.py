@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from pwcf import MaxLoss, MinRadius
+from pwcf._common.rng import noise_of, seeds_of
 from pwcf.attacks.base import Attack, Task
 from pwcf.attacks.pwcf import Pwcf
 from pwcf.attacks.pwcf import attack as folded_attack
 from pwcf.attacks.pwcf.attack import best_of, into_ball
 from pwcf.attacks.pwcf.formulation import Formulation, Techniques
 from pwcf.attacks.pwcf.seen import Seen
-from pwcf.attacks.seeds import noise_of, seeds_of
 from pwcf.metrics import Lp
 from pwcf.models import Classifier, CountedClassifier
 from pwcf.problems import Problem

@@ -11,9 +11,8 @@ from typing import Annotated
 import typer
 
 import pwcf
+from pwcf._common.errors import UserError
 from pwcf.cli import bench_command, compare, doctor, export, figure, listing, report, run, show, train, verify
-from pwcf.cli.errors import CommandError
-from pwcf.runs import RunError
 
 INTERRUPTED = 130
 """what shells say after Ctrl-C"""
@@ -71,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _sentence(error: Exception) -> str:
     """One line. What nobody has foreseen is named by its kind."""
-    if isinstance(error, (CommandError, RunError)):
+    if isinstance(error, UserError):
         text = str(error)
     elif hasattr(error, "format_message"):  # a word that is no option, a value that is no number
         text = f"{error.format_message()} (pwcf --help)"

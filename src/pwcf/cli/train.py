@@ -166,7 +166,7 @@ class _Record:
         from safetensors.torch import save_file
         from torch import nn
 
-        from pwcf.runs.atomic import write
+        from pwcf._common.atomic import write
 
         assert isinstance(self.classifier.model, nn.Module)
         held = self.classifier.model.state_dict()

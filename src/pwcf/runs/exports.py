@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pwcf.runs import atomic
+from pwcf._common import atomic
 from pwcf.runs.errors import RunError
 from pwcf.runs.figures import figures_of
 from pwcf.runs.folder import RunFolder

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pwcf.runs import atomic
+from pwcf._common import atomic
 from pwcf.runs.errors import RunError
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from pwcf._common import atomic
 from pwcf.evaluation import Run
 from pwcf.losses import as_loss
 from pwcf.metrics import as_metric, distance64
 from pwcf.models import Classifier
 from pwcf.problems import MaxLoss
-from pwcf.runs import atomic
 from pwcf.runs.errors import RunError
 from pwcf.runs.figures import SENTENCES
 from pwcf.runs.folder import RunFolder

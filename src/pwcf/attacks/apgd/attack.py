@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from pwcf._common.rng import seeds_of
 from pwcf.attacks.apgd.ascent import run
 from pwcf.attacks.apgd.objective import Objective
 from pwcf.attacks.apgd.plan import Phase, Plan, phases
 from pwcf.attacks.base import Task, check_settings
 from pwcf.attacks.radius_search import search_radius
-from pwcf.attacks.seeds import seeds_of
 from pwcf.attacks.targets import ANY
 from pwcf.losses import as_loss, mask_label
 from pwcf.metrics import HasProjection, HasSteepest, Norm

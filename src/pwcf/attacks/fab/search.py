@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from pwcf._common.rng import seeds_of
 from pwcf.attacks.base import Task
 from pwcf.attacks.fab.geometry import Box, Plane, Weights, biased_step
 from pwcf.attacks.fab.planes import Planes
 from pwcf.attacks.fab.schedule import FINAL, Plan
 from pwcf.attacks.fab.starts import random_starts
-from pwcf.attacks.seeds import seeds_of
 from pwcf.attacks.targets import ANY
 from pwcf.losses import margin, mask_label
 from pwcf.metrics import Norm, distance64

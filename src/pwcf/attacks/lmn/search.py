@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pwcf._common.rng import noise_of, seeds_of
 from pwcf.attacks.base import Task
 from pwcf.attacks.lmn.general_metric import Curvature, CurvedRule, Learnt, degrees
 from pwcf.attacks.lmn.landmarks import Landmark, boundary_points, landmark
@@ -24,7 +25,6 @@ from pwcf.attacks.lmn.quasi_newton import descend
 from pwcf.attacks.lmn.rules import Iterate
 from pwcf.attacks.lmn.schedule import SHORT_TARGETS, Leg, Stage, candidates, plan_for, stages
 from pwcf.attacks.lmn.table import Table
-from pwcf.attacks.seeds import noise_of, seeds_of
 from pwcf.attacks.targets import ANY, resolve_targets
 from pwcf.losses import margin, mask_label
 from pwcf.metrics import HasHalfspaceStep, dual_norm

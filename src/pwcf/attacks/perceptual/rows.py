@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pwcf._common.rng import seeds_of
 from pwcf.attacks.base import Task
-from pwcf.attacks.seeds import seeds_of
 from pwcf.losses import as_loss, clip_level, clipped, margin, mask_label
 from pwcf.problems import MaxLoss, is_defined, is_surely_wrong
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pwcf._common.rng import noise_of, seeds_of
 from pwcf.attacks.base import Task, needs_slope
 from pwcf.attacks.pwcf.formulation import Formulation, Techniques
-from pwcf.attacks.seeds import noise_of, seeds_of
 from pwcf.losses import as_loss
 from pwcf.metrics import shrink_to_eps
 from pwcf.problems import MaxLoss, Problem, is_surely_wrong

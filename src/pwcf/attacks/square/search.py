@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from pwcf._common.rng import seeds_of
 from pwcf.attacks.base import Task
-from pwcf.attacks.seeds import seeds_of
 from pwcf.attacks.square.ball import Ball
 from pwcf.attacks.square.draws import Draws
 from pwcf.attacks.square.moves import Moves

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import torch
 from torch import Tensor
 
+from pwcf._common.atomic import write_whole
 from pwcf.analysis import attacks_name, question_name, topics
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss, MinRadius
 from pwcf.report.looks import GREY, Look
-from pwcf.runs.atomic import write_whole
 
 if TYPE_CHECKING:
     import numpy

@@ -7,15 +7,19 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from pwcf.runs.errors import RunError
+from pwcf._common.errors import UserError
+
+
+class WriteError(UserError):
+    """A file could not be written: why, and what to do."""
 
 
 def write(path: Path, fill: Callable[[Path], object]) -> None:
-    """A file of a run: what the system says against it becomes a sentence with what to do."""
+    """``write_whole``, with a sentence that says what to do where the system refuses."""
     try:
         write_whole(path, fill)
     except OSError as error:
-        raise RunError(_sentence(path, error)) from error
+        raise WriteError(_sentence(path, error)) from error
 
 
 def write_whole(path: Path, fill: Callable[[Path], object]) -> None:

@@ -1,0 +1,32 @@
+"""Rows of a batch: one number per row spread over its entries, and one bisection for all rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def per_row(values: Tensor, like: Tensor) -> Tensor:
+    """``values`` (b,) in the shape that broadcasts over ``like`` (b, ...)."""
+    return values.view(-1, *(1 for _ in like.shape[1:]))
+
+
+def bisect(holds: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, halvings: int) -> tuple[Tensor, Tensor]:
+    """Halve the intervals [low, high] (b,) of all rows at once.
+
+    Args:
+        holds: (b,) -> (b,) bool, asked in the middle of every interval. True moves the lower end there.
+        low: (b,) where it is taken to hold.
+        high: (b,) where it is taken not to.
+        halvings: how often.
+
+    Returns:
+        The ends (b,), (b,) of the last intervals.
+    """
+    for _ in range(halvings):
+        middle = 0.5 * (low + high)
+        held = holds(middle)
+        low, high = torch.where(held, middle, low), torch.where(held, high, middle)
+    return low, high
