@@ -82,9 +82,7 @@ def test_no_projection_is_said_so() -> None:
     assert not isinstance(lp(3), metrics.HasProjection)
     assert all(isinstance(lp(p), metrics.HasProjection) for p in PROJECTED)
     with pytest.raises(ValueError, match="apgd needs a norm with project and steepest; l3 does not offer them"):
-        pwcf.evaluate(
-            torch.nn.Linear(2, 2), torch.zeros(1, 2), torch.zeros(1).long(), pwcf.MinRadius("l3"), attacks="apgd"
-        )
+        pwcf.attacks.resolve_attacks("apgd", pwcf.MinRadius("l3"), 2, 100)
 
 
 @pytest.mark.parametrize("p", PROJECTED)

@@ -17,6 +17,7 @@ from PIL import Image
 
 from browser import Visit, started
 from pwcf import analysis
+from pwcf._common.atomic import WriteError
 from pwcf.cli import main
 from pwcf.report import write_page
 from pwcf.report.page.gallery import Named
@@ -26,7 +27,7 @@ from pwcf.report.page.pictures import are_images, note_on, perturbation_of, pict
 from pwcf.report.page.provenance import command_of
 from pwcf.report.page.render import embedded
 from pwcf.report.page.turns import turns
-from pwcf.runs import RunError, RunFolder, load_run
+from pwcf.runs import RunFolder, load_run
 from runfolders import Place
 
 # Names as an enemy would choose them; as folders they are classes, as files models.
@@ -371,7 +372,7 @@ def test_an_earlier_report_outlives_a_failure(grey: Place, tmp_path: Path, monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(RunError, match="disk is full"):
+    with pytest.raises(WriteError, match="disk is full"):
         write_page(folders(grey, "first-l2"), out)
     assert out.read_text() == "earlier"
 

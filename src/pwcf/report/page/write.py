@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pwcf._common import atomic
 from pwcf.report.page.payload import Payload, payload_of
 from pwcf.report.page.render import render
-from pwcf.runs import RunError, atomic
+from pwcf.runs import RunError
 
 PAGE_BYTES = 10_000_000
 """of a file, at most, unless it is larger without any sample"""
