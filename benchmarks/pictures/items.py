@@ -68,7 +68,7 @@ def all_runs() -> dict[str, list[str]]:
         for model in (STANDARD, "cifar10_cnn_a_mix4", "cifar10_kw_l2_36"):
             found[f"model-{metric}-{model}"] = run(model, "cifar10", 100, metric=metric, budget=600)
     for p in ("l1.5", "l8"):
-        found[f"radius-{p}-pwcf"] = run(ROBUST, "cifar10", 60, metric=p, budget=2000)
+        found[f"radius-{p}-lmn"] = run(ROBUST, "cifar10", 60, metric=p, budget=2000)
     for attack in ("apgd-ce", "lmn"):
         found[f"within-l2-{attack}"] = run(
             ROBUST, "cifar10", 100, question="max-loss", metric="l2", eps="0.5", loss="ce", attacks=attack, budget=1000
@@ -77,7 +77,7 @@ def all_runs() -> dict[str, list[str]]:
     return found
 
 
-RADII = ("radius-l1-pwcf", "radius-l2-pwcf", "radius-linf-pwcf")
+RADII = ("radius-l1-lmn", "radius-l2-lmn", "radius-linf-lmn")
 LOSSES = [f"loss-{metric}-{attack}" for metric in EPS for attack in ATTACKS]
 BOTH = [f"radius-{metric}-{attack}" for metric in EPS for attack in ("fab", "lmn")]
 BOOT_LOSS = [f"boot-loss-{metric}-{attack}" for metric in EPS for attack in ("apgd-ce", "apgd-margin", "lmn")]
@@ -98,12 +98,12 @@ FIGURES = [
         "How many passes until a search ends",
         "The paper's histograms of termination iterations: ours counts forward and backward passes.",
         ["figure", "termination"],
-        ["within-l2-apgd-ce", "within-l2-pwcf", "radius-l2-fab", "radius-l2-pwcf"],
+        ["within-l2-apgd-ce", "within-l2-lmn", "radius-l2-fab", "radius-l2-lmn"],
     ),
     Figure(
         "termination-seconds",
         "How long a search takes",
-        "The paper's histograms of termination time, FAB against PWCF; every sample was run alone, on one "
+        "The paper's histograms of termination time, here for FAB and lmn; every sample was run alone, on one "
         "core of a machine that was busy otherwise.",
         ["figure", "termination", "--by", "seconds"],
         [f"time-{metric}-{attack}" for attack in ("fab", "lmn") for metric in EPS],
@@ -111,18 +111,18 @@ FIGURES = [
     Figure(
         "trajectories",
         "How two attacks search one sample",
-        "The paper's trajectories of FAB and PWCF: above the distance of every point that was asked about (thin) and "
+        "The paper's trajectories, here of FAB and lmn: above the distance of every point that was asked about (thin) and "
         "of the best misclassified one so far (thick), below how far points are from being misclassified.",
         ["figure", "trajectories", "--sample", "1"],
-        ["radius-l2-fab", "radius-l2-pwcf"],
+        ["radius-l2-fab", "radius-l2-lmn"],
     ),
     Figure(
         "trajectories-max-loss",
         "How two attacks search one sample, max-loss",
-        "The same for APGD and PWCF with cross-entropy within l2 0.5: above the loss, below by how much points are "
-        "farther than eps. PWCF asks for the nearest misclassified point and ends when it is within eps.",
+        "The same for APGD and lmn with cross-entropy within l2 0.5: above the loss, below by how much points are "
+        "farther than eps. lmn asks for the nearest misclassified point and ends when it is within eps.",
         ["figure", "trajectories", "--sample", "1"],
-        ["within-l2-apgd-ce", "within-l2-pwcf"],
+        ["within-l2-apgd-ce", "within-l2-lmn"],
     ),
     *(
         Figure(each.name, each.title, each.says, ["python", "benchmarks/gallery.py", "--only", each.name])
@@ -137,7 +137,7 @@ FIGURES = [
     Figure(
         "radius-comparison",
         "Radii of two attacks, sample by sample",
-        "The paper's comparison of PWCF with FAB: above FAB's radii, sorted; below by how much PWCF's differ.",
+        "The paper's comparison with FAB, here of lmn: above FAB's radii, sorted; below by how much lmn's differ.",
         ["figure", "comparison"],
         BOTH,
     ),
@@ -146,7 +146,7 @@ FIGURES = [
         "Radii in l1.5, l2 and l8",
         "The paper's check that general l_p radii are sound: for every sample they must fall with p.",
         ["figure", "by-sample"],
-        ["radius-l1.5-pwcf", "radius-l2-pwcf", "radius-l8-pwcf"],
+        ["radius-l1.5-lmn", "radius-l2-lmn", "radius-l8-lmn"],
     ),
     Figure(
         "radii-pd",
@@ -160,7 +160,7 @@ FIGURES = [
         "l1 radii, and what the customary eps makes of them",
         "The paper's histogram: nearly every radius is below eps = 12, so robust accuracy there tells very little.",
         ["figure", "radii", "--eps", "12"],
-        ["radius-l1-pwcf"],
+        ["radius-l1-lmn"],
     ),
     Figure(
         "patterns-max-loss",
@@ -172,7 +172,7 @@ FIGURES = [
     Figure(
         "patterns-min-radius",
         "Perturbations of the same image, min-radius",
-        "The same for the nearest misclassified points that FAB and PWCF find.",
+        "The same for the nearest misclassified points that FAB and lmn find.",
         ["figure", "perturbations", "--sample", "0"],
         BOOT_RADIUS,
     ),
