@@ -36,9 +36,9 @@ correctly classified images. `python benchmarks/perceptual.py --parts maxloss`, 
 
 Viol.: share of points handed over that lie beyond eps. Succ.: share that are misclassified within eps, as handed over;
 verified: after `pwcf.evaluate` has drawn in what was outside and checked all of it. Fast-LPA hands over its last
-points, as published. Margin and cross-entropy are clipped, but for Fast-LPA's. "lmn" is our structured method, which asks
-for the class and not for a loss: its two rows are the same question. Passes are an image's: the classifier's, and those
-of AlexNet. Seconds are CPU time an image, set-up and verification included, and then how many times as long LPA took.
+points, as published. Margin and cross-entropy are clipped, but for Fast-LPA's. "lmn", our structured method, asks for
+the class and not for a loss: its two rows are the same question. Passes are an image's: the classifier's, those of
+AlexNet. Seconds are CPU time an image, set-up and verification included, and then how many times as long LPA took.
 
 | net | images | eps | loss | method | viol. % | succ. % | verified % | viol. % | passes | AlexNet | seconds | LPA |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|

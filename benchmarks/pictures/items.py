@@ -111,8 +111,8 @@ FIGURES = [
     Figure(
         "trajectories",
         "How two attacks search one sample",
-        "The paper's trajectories, here of FAB and lmn: above the distance of every point that was asked about (thin) and "
-        "of the best misclassified one so far (thick), below how far points are from being misclassified.",
+        "The paper's trajectories, here of FAB and lmn: above the distance of every point that was asked about (thin) "
+        "and of the best misclassified one so far (thick), below how far points are from being misclassified.",
         ["figure", "trajectories", "--sample", "1"],
         ["radius-l2-fab", "radius-l2-lmn"],
     ),
