@@ -9,6 +9,7 @@ import pytest
 PACKAGE = "pwcf"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 ORDER = (
+    "_common",
     "zoo",
     "data",
     "models",
