@@ -280,10 +280,10 @@ def test_a_classifier_is_kept_as_it_is(folder: Path, net: nn.Module) -> None:
 def test_a_program_can_be_moved(folder: Path) -> None:
     """The meta device stands in for a GPU: nothing in the program stays where it was made."""
     from pwcf.models.loading import exported
-    from pwcf.models.loading.built import Wanted
+    from pwcf.models.loading.request import ModelRequest
 
     spec = str(folder / "net.pt2")
-    model = exported.build(Wanted(spec, spec, None, "meta")).model
+    model = exported.build(ModelRequest(spec, spec, None, "meta")).model
     assert isinstance(model, nn.Module)
     assert {tensor.device.type for tensor in (*model.parameters(), *model.buffers())} == {"meta"}
     assert model(torch.zeros(2, 3, 8, 8, device="meta")).device.type == "meta"
@@ -716,11 +716,10 @@ def test_guards_of_a_program_are_not_executed(folder: Path, tmp_path: Path) -> N
 def test_names_in_onnx_files_do_not_become_code(folder: Path, net: nn.Module, tmp_path: Path) -> None:
     import onnx
 
-    from pwcf.models.loading.onnx_converter import converter
-    from pwcf.models.loading.onnx_forms import in_older_form
+    from pwcf.models.loading.onnx import converter, to_opset_17
 
     marker, path = tmp_path / "marker", tmp_path / "net.onnx"
-    model = in_older_form(onnx, onnx.load(folder / "net.onnx"), "net.onnx")  # which onnx2torch reads without us
+    model = to_opset_17(onnx, onnx.load(folder / "net.onnx"), "net.onnx")  # which onnx2torch reads without us
     model.graph.node[0].name = f'forward") and getattr(__import__("os"), "mkdir")("{marker}") or getattr(self, "a'
     onnx.save(model, path)
     _assert_same(load_model(str(path)).classifier, net, _images())
