@@ -40,7 +40,7 @@ LOOKED_AT, LONG, STARTS = 500, 100, 5
 PAGE = """# The networks of the zoo
 
 Made by `OMP_NUM_THREADS=1 python benchmarks/train_zoo.py --data FOLDER --install`, on the 60,000 training images of
-Fashion-MNIST; the recipes are in `src/pwcf/zoo/recipes.py`. Clean accuracy in percent on the 10,000 test images and on
+Fashion-MNIST; the recipes are in `src/pwcf/zoo/networks.py`. Clean accuracy in percent on the 10,000 test images and on
 the 200 embedded ones, their first; robust accuracy on the 200, by `pwcf.evaluate` with `MaxLoss` at the eps that the
 zoo trains for, 2000 passes. Weights are those that are shipped, in half precision. CPU minutes of one core that others
 used too.

@@ -535,7 +535,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_run_of_schema_1_loads(capsys: pytest.CaptureFixture[str]) -> None:
     """Its folder was written when schema 1 was new, and stays: whatever comes later must read it."""
-    path = Path(__file__).parent / "data" / "run-schema-1"
+    path = Path(__file__).parent / "stored" / "run-schema-1"
     run = pwcf.load_run(path)
     assert run.complete
     assert run.x_adv.shape == (5, 1, 6, 6)

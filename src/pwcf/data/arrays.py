@@ -1,19 +1,22 @@
-"""Samples in two arrays of a file, images and labels, of which only the piece asked for is read."""
+"""Samples in two arrays, images and labels, of which only the rows asked for are read."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+import mmap
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from pwcf._common.text import format_shape
 from pwcf.data import checks
 from pwcf.data.source import DataError
-from pwcf.data.wording import size
 
 IMAGE_NAMES = ("images", "x", "x_test", "data")
 LABEL_NAMES = ("labels", "y", "y_test", "targets")
@@ -21,18 +24,59 @@ LABEL_NAMES = ("labels", "y", "y_test", "targets")
 PIECE_BYTES = 4 * 2**20
 
 
-class Stored(Protocol):
-    """An array in a file."""
+class StoredArray(Protocol):
+    """An array of which rows can be read without the rest."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
 
     @property
-    def kind(self) -> str:
+    def dtype(self) -> str:
         """Name of its dtype, the same whatever the file's format."""
 
-    def piece(self, start: int, stop: int) -> Tensor:
+    def rows(self, start: int, stop: int) -> Tensor:
         """A copy of these rows as they are stored: writing to it must not change what is read next."""
+
+
+@dataclass(frozen=True)
+class MemoryArray:
+    """An array in memory, for sets that are small."""
+
+    array: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.array.shape)
+
+    @property
+    def dtype(self) -> str:
+        return str(self.array.dtype).removeprefix("torch.")
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        return self.array[start:stop].clone()
+
+
+@dataclass(frozen=True)
+class MappedArray:
+    """A memory-mapped array: the system brings its pages in and drops them as they are needed."""
+
+    array: np.memmap[Any, np.dtype[Any]]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.array.shape)
+
+    @property
+    def dtype(self) -> str:
+        return self.array.dtype.name
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        # In this machine's byte order and in C order, however it is stored: torch knows nothing else.
+        native = self.array.dtype.newbyteorder("=")
+        copied = torch.from_numpy(np.array(self.array[start:stop], dtype=native, order="C"))
+        if hasattr(mmap, "MADV_DONTNEED"):  # pages that were read would else count as this process's memory
+            self.array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+        return copied
 
 
 def choose_names(where: str, found: Iterable[str]) -> tuple[str, str]:
@@ -52,7 +96,7 @@ def choose_names(where: str, found: Iterable[str]) -> tuple[str, str]:
 
 
 def as_inputs(stored: Tensor) -> Tensor:
-    """8-bit values become 0 to 1; floats stay what they are, as float32."""
+    """Stored images as float32: 8-bit values become 0 to 1, floats stay what they are."""
     inputs = stored.to(torch.float32)
     return inputs.div_(255) if stored.dtype == torch.uint8 else inputs
 
@@ -63,48 +107,50 @@ class ArraySource:
     names = None
     classes: list[str] | None = None
 
-    def __init__(self, where: str, images: Stored, labels: Stored, bounds: tuple[float, float]) -> None:
-        checks.check_layout(where, images.shape, images.kind, labels.shape, labels.kind)
-        if images.kind == checks.EIGHT_BIT:
+    def __init__(self, where: str, images: StoredArray, labels: StoredArray, bounds: tuple[float, float]) -> None:
+        checks.check_layout(where, images.shape, images.dtype, labels.shape, labels.dtype)
+        if images.dtype == checks.EIGHT_BIT:
             checks.check_eight_bit(where, bounds)
         self._where, self._bounds, self._length = where, bounds, images.shape[0]
-        self._arrays: tuple[Stored, Stored] | None = (images, labels)
-        self.about = f"{where}: {self._length} samples of shape {size(images.shape[1:])}, stored as {images.kind}"
+        self._arrays: tuple[StoredArray, StoredArray] | None = (images, labels)
+        self.about = (
+            f"{where}: {self._length} samples of shape {format_shape(images.shape[1:])}, stored as {images.dtype}"
+        )
         # All labels now: they are few bytes, and a negative one would else end a run halfway.
         for start, stop in _pieces(labels, self._length):
-            checks.check_labels(where, labels.piece(start, stop).to(torch.int64), start)
+            checks.check_labels(where, labels.rows(start, stop).to(torch.int64), start)
 
     def __len__(self) -> int:
         return self._length
 
     def read(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
         stored_images, stored_labels = self._open()
-        checks.check_piece(self._where, start, stop, self._length)
-        images = as_inputs(stored_images.piece(start, stop))
+        checks.check_range(self._where, start, stop, self._length)
+        images = as_inputs(stored_images.rows(start, stop))
         checks.check_pixels(self._where, images, self._bounds, start)
-        return images, stored_labels.piece(start, stop).to(torch.int64)
+        return images, stored_labels.rows(start, stop).to(torch.int64)
 
     def fingerprint(self, count: int) -> str:
         """Over what is stored, not how: the same arrays in another format or compression have the same one."""
         checks.check_count(self._where, count, self._length)
         digest = hashlib.sha256()
         for stored in self._open():
-            digest.update(json.dumps([stored.kind, count, *stored.shape[1:]]).encode() + b"\n")
+            digest.update(json.dumps([stored.dtype, count, *stored.shape[1:]]).encode() + b"\n")
             for start, stop in _pieces(stored, count):
-                digest.update(stored.piece(start, stop).flatten().view(torch.uint8).numpy().data)
+                digest.update(stored.rows(start, stop).flatten().view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     def close(self) -> None:
         """Let go of the file, and of what was unpacked of it."""
         self._arrays = None
 
-    def _open(self) -> tuple[Stored, Stored]:
+    def _open(self) -> tuple[StoredArray, StoredArray]:
         if self._arrays is None:
             raise DataError(f"{self._where}: this source was closed; open it again")
         return self._arrays
 
 
-def _pieces(stored: Stored, count: int) -> Iterator[tuple[int, int]]:
+def _pieces(stored: StoredArray, count: int) -> Iterator[tuple[int, int]]:
     """The first ``count`` rows in pieces of bounded size."""
     # 8 bytes: the widest dtype there is here.
     rows = max(1, PIECE_BYTES // (8 * max(1, math.prod(stored.shape[1:]))))

@@ -12,16 +12,16 @@ from typing import IO
 
 import numpy as np
 
-from pwcf.data.arrays import ArraySource
-from pwcf.data.files import check_file
-from pwcf.data.npz import COPIED_AT_ONCE, Mapped
+from pwcf._common.text import one_line
+from pwcf.data.array_files import COPIED_AT_ONCE
+from pwcf.data.arrays import ArraySource, MappedArray
+from pwcf.data.checks import check_file
 from pwcf.data.source import DataError
-from pwcf.data.wording import one_line
 
 # Two zero bytes, the type of the numbers and how many sizes follow, each four bytes with the highest first.
 EIGHT_BIT, SIZE_BYTES = 8, 4
 # What gzip makes of a byte at best (deflate's limit is 1032), and some room.
-MOST_PACKED = 1100
+LARGEST_GZIP_RATIO = 1100
 # train-images-idx3-ubyte.gz; some copies have t10k-images.idx3-ubyte. With a fourth size, the channels, idx4.
 NAME = re.compile(r"(?P<before>.*)images(?P<mark>[-.])idx[34]-ubyte(\.gz)?", re.IGNORECASE)
 
@@ -32,6 +32,7 @@ def is_idx(path: Path) -> bool:
 
 
 def open_idx(path: Path, bounds: tuple[float, float]) -> ArraySource:
+    """A file of images, with the file of their labels beside it."""
     check_file(path)
     images = _open(path, "images", (3, 4))
     labels = _open(_labels_beside(path), "labels", (1,))
@@ -54,7 +55,7 @@ def _labels_beside(path: Path) -> Path:
     )
 
 
-def _open(path: Path, what: str, dimensions: tuple[int, ...]) -> Mapped:
+def _open(path: Path, what: str, dimensions: tuple[int, ...]) -> MappedArray:
     try:
         with path.open("rb") as file:
             if path.name.lower().endswith(".gz"):
@@ -62,7 +63,7 @@ def _open(path: Path, what: str, dimensions: tuple[int, ...]) -> Mapped:
             shape = _shape(path, what, dimensions, file)
             start = file.tell()
             _check_length(path, what, shape, file.seek(0, 2) - start)
-            return _mapped(file, start, shape)
+            return _map(file, start, shape)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
             f"{path}: no gzip file, or one that was cut short or damaged ({one_line(error)}); copy or download it again"
@@ -71,7 +72,7 @@ def _open(path: Path, what: str, dimensions: tuple[int, ...]) -> Mapped:
         raise DataError(f"{path}: cannot be read: {one_line(error.strerror or error)}; check the file") from error
 
 
-def _unpacked(path: Path, what: str, dimensions: tuple[int, ...], file: IO[bytes]) -> Mapped:
+def _unpacked(path: Path, what: str, dimensions: tuple[int, ...], file: IO[bytes]) -> MappedArray:
     """The array in a temporary file, which goes when the mapping does: it never has a name that could stay behind.
 
     Its header is read first: no more than it declares is unpacked, and nothing that the file cannot hold.
@@ -80,7 +81,7 @@ def _unpacked(path: Path, what: str, dimensions: tuple[int, ...], file: IO[bytes
     file.seek(0)
     with gzip.open(file) as packed:
         shape = _shape(path, what, dimensions, packed)
-        if (declared := math.prod(shape)) > MOST_PACKED * packed_size:
+        if (declared := math.prod(shape)) > LARGEST_GZIP_RATIO * packed_size:
             raise DataError(
                 f"{path}: expected {declared} bytes for {what} of shape {shape}, found {packed_size} packed ones, "
                 "which cannot hold them; the file is damaged, copy or download it again"
@@ -93,7 +94,7 @@ def _unpacked(path: Path, what: str, dimensions: tuple[int, ...], file: IO[bytes
                     found += whole.write(some)
                 whole.flush()
                 _check_length(path, what, shape, found)
-                return _mapped(whole, 0, shape)
+                return _map(whole, 0, shape)
         except gzip.BadGzipFile:
             raise
         except OSError as error:
@@ -134,7 +135,7 @@ def _check_length(path: Path, what: str, shape: tuple[int, ...], found: int) -> 
         )
 
 
-def _mapped(file: IO[bytes], start: int, shape: tuple[int, ...]) -> Mapped:
+def _map(file: IO[bytes], start: int, shape: tuple[int, ...]) -> MappedArray:
     """The array from there on; images without channels get one."""
     shape = (shape[0], 1, *shape[1:]) if len(shape) == 3 else shape
-    return Mapped(np.memmap(file, np.uint8, "r", start, shape))
+    return MappedArray(np.memmap(file, np.uint8, "r", start, shape))

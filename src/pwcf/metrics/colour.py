@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.metrics.extras import library, named_with_version
+from pwcf._common.optional import import_optional, name_and_version
 from pwcf.metrics.metric import Metric
 from pwcf.models import Classifier
 
@@ -31,7 +31,7 @@ class LabDistance(Metric):
 
     @property
     def about(self) -> str:
-        return f"root mean square over pixels of the CIELAB difference (CIE76, D65), by {named_with_version('kornia')}"
+        return f"root mean square over pixels of the CIELAB difference (CIE76, D65), by {name_and_version('kornia')}"
 
     def bind(self, classifier: Classifier) -> Metric:
         lower, upper = classifier.bounds
@@ -49,7 +49,7 @@ class LabDistance(Metric):
                 "images: metric lab expected (n, 3, height, width), or (n, 1, height, width) if they are grey, found "
                 f"{tuple(reference.shape)}"
             )
-        lab: Tensor = library(MODULE, self.name, EXTRA).rgb_to_lab(reference.expand(-1, 3, -1, -1))
+        lab: Tensor = import_optional(MODULE, f"metric {self.name}", EXTRA).rgb_to_lab(reference.expand(-1, 3, -1, -1))
         return lab
 
     def from_prepared(self, prepared: Tensor, candidate: Tensor) -> Tensor:
@@ -61,5 +61,5 @@ class LabDistance(Metric):
 
 def lab() -> LabDistance:
     """Root mean square over pixels of the CIELAB difference, for sRGB images in [0, 1]."""
-    library(MODULE, LabDistance().name, EXTRA)
+    import_optional(MODULE, f"metric {LabDistance().name}", EXTRA)
     return LabDistance()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pwcf.metrics.extras import library, named_with_version
+from pwcf._common.optional import import_optional, name_and_version
 from pwcf.metrics.metric import Metric
 from pwcf.models import Classifier
 
@@ -44,7 +44,7 @@ class StructuralDistance(Metric):
     def about(self) -> str:
         scales = "" if self.betas is None else f", betas {self.betas}"
         return (
-            f"1 - {self.name.upper()} by {named_with_version('torchmetrics')}, data_range {self.data_range:g}, "
+            f"1 - {self.name.upper()} by {name_and_version('torchmetrics')}, data_range {self.data_range:g}, "
             f"Gaussian window of {self.window} (sigma {self.sigma:g}), k1 {self.k1:g}, k2 {self.k2:g}{scales}"
         )
 
@@ -72,7 +72,7 @@ class StructuralDistance(Metric):
         self._check(candidate)
         if candidate.shape[0] == 0:
             return candidate.flatten(1).sum(1)  # torchmetrics cannot do without images
-        functions = library(MODULE, self.name, EXTRA)
+        functions = import_optional(MODULE, f"metric {self.name}", EXTRA)
         # A data_range always: without, torchmetrics takes it from the batch, and a row's distance from its neighbours.
         if self.betas is None:
             similarity: Tensor = functions.structural_similarity_index_measure(
@@ -140,7 +140,7 @@ def _checked(metric: StructuralDistance) -> StructuralDistance:
         _check_positive(name, getattr(metric, name))
     if metric.window < 3:
         raise ValueError(f"sigma: expected at least 1/7, a window of 3 pixels, found {metric.sigma!r}")
-    library(MODULE, metric.name, EXTRA)
+    import_optional(MODULE, f"metric {metric.name}", EXTRA)
     return metric
 
 

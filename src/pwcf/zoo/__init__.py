@@ -1,9 +1,7 @@
 """The embedded zoo: small networks with their weights and 200 images, so that everything can be tried offline."""
 
-from pwcf.zoo.architectures import architectures, make
-from pwcf.zoo.cards import Card, card, names
-from pwcf.zoo.contents import CLASSES, DATA, load_images, load_network, stored_images, weights_file
-from pwcf.zoo.recipes import RECIPES, Recipe
+from pwcf.zoo.images import CLASSES, DATA, load_images, stored_images
+from pwcf.zoo.networks import RECIPES, Card, Recipe, architectures, card, load_network, make, names, weights_file
 
 __all__ = [
     "CLASSES",

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from pwcf._common.files import file_checksum
 from pwcf.metrics.perceptual import weights as files
 from pwcf.metrics.perceptual.features import Features
 from pwcf.metrics.perceptual.networks import IMAGENET_MEAN, IMAGENET_STD, NETWORKS
@@ -36,7 +37,7 @@ def known(name: str, weights: Path | None, layers: Sequence[str] | None = None) 
     network = NETWORKS[name].build()
     _load(network, name, path)
     features = Features(network, layers or NETWORKS[name].layers, IMAGENET_MEAN, IMAGENET_STD)
-    return Backbone(features, f"{name}, weights with SHA-256 {files.checksum(path)}...")
+    return Backbone(features, f"{name}, weights with SHA-256 {file_checksum(path)}...")
 
 
 def from_library(name: str, weights: Path | None, layers: Sequence[str] | None = None) -> Backbone:
@@ -58,7 +59,7 @@ def from_library(name: str, weights: Path | None, layers: Sequence[str] | None =
     told: dict[str, Any] = getattr(network, "pretrained_cfg", None) or {}
     mean, std = told.get("mean", IMAGENET_MEAN), told.get("std", IMAGENET_STD)
     chosen = layers or _library_layers(network) or default_layers(network)
-    which = f"{library}'s own weights" if weights is None else f"weights with SHA-256 {files.checksum(weights)}..."
+    which = f"{library}'s own weights" if weights is None else f"weights with SHA-256 {file_checksum(weights)}..."
     return Backbone(Features(network, chosen, mean, std), f"{model} of {library}, {which}")
 
 

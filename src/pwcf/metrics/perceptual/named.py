@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
+from pwcf._common.files import file_checksum
 from pwcf.metrics.metric import Metric
 from pwcf.metrics.perceptual import weights as files
 from pwcf.metrics.perceptual.backbones import LIBRARIES, from_library, from_module, known
@@ -104,7 +105,7 @@ def lpips(
     base = found.features
     features = Features(base.network, entry.layers, base.mean, base.std, scales)
     called = "lpips" if network == "alexnet" else f"lpips-{entry.lpips}"
-    about = f"LPIPS v0.1 with {found.about}, heads with SHA-256 {files.checksum(heads)}..."
+    about = f"LPIPS v0.1 with {found.about}, heads with SHA-256 {file_checksum(heads)}..."
     return FeatureDistance(features, called, squared=True, about=about, bounds=UNIT)
 
 

@@ -1,8 +1,7 @@
-"""Weights from files on this machine: found, loaded without running what is in them, named by their checksum."""
+"""Weights from files on this machine: found, and loaded without running what is in them."""
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 from pathlib import Path
@@ -58,8 +57,3 @@ def load(argument: str, path: str | os.PathLike[str]) -> dict[str, Tensor]:
     if not isinstance(state, dict) or not state or not all(isinstance(value, Tensor) for value in state.values()):
         raise ValueError(f"{argument}: expected a state dict, names to tensors, found {type(state).__name__} in {path}")
     return state
-
-
-def checksum(path: str | os.PathLike[str]) -> str:
-    """The first digits of the file's SHA-256, as torch has them in file names."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]

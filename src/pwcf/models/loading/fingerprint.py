@@ -1,4 +1,7 @@
-"""A model's fingerprint: the same for the same function, another where anything it is made of is seen to differ."""
+"""A model's fingerprint: it changes where tensors, code or structure of the model change.
+
+Runs store it, so the same model must have the same fingerprint in every version of this package.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ from torch import Tensor, nn
 
 from pwcf.models.classifier import Classifier
 
-# Other people's code is known by name; what changes in it shows in tensors, and versions go into the record.
+# Code of installed packages is not read: records have its version, and what changes in it shows in the structure.
 _INSTALLED = ("site-packages", "dist-packages")
 _KNOWN = (*(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")), Path(__file__).parents[2])
-# Values that are what they print.
+# Types whose printed form is their value.
 _PLAIN = (bool, int, float, str, tuple)
 # Where an object lies in memory is no part of what it does.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -44,11 +47,11 @@ def fingerprint(classifier: Classifier, name: str, content: bytes = b"") -> str:
 
 
 def _tensors(model: object) -> dict[str, Tensor]:
-    """Those that a state dict does not have: unsaved buffers, and what a function takes from around it."""
+    """Tensors that a state dict does not have: unsaved buffers, and those that a function uses from outside."""
     if isinstance(model, nn.Module):
         return {f"buffer.{name}": value for name, value in model.named_buffers()}
     found: dict[str, Tensor] = {}
-    for name, value in _around(model):
+    for name, value in _outside_values(model):
         if isinstance(value, Tensor):
             found[f"around.{name}"] = value
         elif isinstance(value, nn.Module):
@@ -57,12 +60,12 @@ def _tensors(model: object) -> dict[str, Tensor]:
     return found
 
 
-def _around(model: object) -> Iterator[tuple[str, Any]]:
-    """Names and values a callable works with: its closure, the globals it names, its attributes, bound arguments."""
+def _outside_values(model: object) -> Iterator[tuple[str, Any]]:
+    """Names and values that a callable uses: its closure, the globals it names, its attributes, bound arguments."""
     if isinstance(model, functools.partial):
         yield from ((str(place), value) for place, value in enumerate(model.args))
         yield from model.keywords.items()
-        yield from _around(model.func)
+        yield from _outside_values(model.func)
     elif inspect.isfunction(model):
         try:
             seen = inspect.getclosurevars(model)
@@ -70,17 +73,17 @@ def _around(model: object) -> Iterator[tuple[str, Any]]:
             return
         yield from {**seen.globals, **seen.nonlocals}.items()
     elif inspect.ismethod(model):
-        yield from _around(model.__self__)
+        yield from _outside_values(model.__self__)
     else:
         yield from vars(model).items() if hasattr(model, "__dict__") else ()
 
 
 def _code(model: object) -> Iterator[bytes]:
-    """The structure of a module and the code of the classes in it; the whole file a function stands in."""
+    """The structure of a module and the code of its classes; for a function, the whole file that defines it."""
     owner = getattr(model, "__self__", model)
     if isinstance(owner, nn.Module):
         for name, module in owner.named_modules():
-            yield f"{name}|{_numbers(module)}".encode()
+            yield f"{name}|{_plain_attributes(module)}".encode()
         # The printed structure has what weights do not: strides, paddings, kinds of activation.
         yield _ADDRESS.sub("", repr(owner)).encode()
         kinds = {kind for module in owner.modules() for kind in type(module).__mro__}
@@ -105,14 +108,14 @@ def code_fingerprint(function: object) -> str:
     return whole.hexdigest()
 
 
-def _numbers(module: nn.Module) -> str:
-    """Plain values that a module keeps beside its tensors: a temperature, a number of steps."""
+def _plain_attributes(module: nn.Module) -> str:
+    """Plain values among a module's attributes: a temperature, a number of steps."""
     held = {name: value for name, value in vars(module).items() if not name.startswith("_") and name != "training"}
     return repr(sorted((name, value) for name, value in held.items() if isinstance(value, _PLAIN)))
 
 
 def _own_files(code: Any) -> list[Path]:
-    """The file it stands in, and those of all modules of one's own that it reaches by imports."""
+    """The file that defines it, and those of all the user's own modules that it reaches by imports."""
     found: dict[str, Path] = {}
     waiting = [code]
     while waiting:
@@ -132,7 +135,7 @@ def _file_of(module: object) -> str | None:
 
 
 def _own_source(kind: type) -> Iterator[bytes]:
-    """The class as a syntax tree, in which comments and blanks do not count."""
+    """The syntax tree of the user's own class, in which comments and blanks do not count."""
     if _own_file(kind) is None:
         return
     try:
@@ -142,7 +145,7 @@ def _own_source(kind: type) -> Iterator[bytes]:
 
 
 def _own_file(code: Any) -> Path | None:
-    """The file it stands in, unless that belongs to an installed package or does not exist."""
+    """The file that defines it; None if that belongs to an installed package or does not exist."""
     try:
         file = inspect.getsourcefile(code)
     except TypeError:

@@ -1,40 +1,42 @@
-"""Models from the user's own Python: a module by its name, or a file by its path, and something callable in it."""
+"""Models from the user's own Python: a module by its name or a file by its path, and something callable in it."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import torch
 from torch import nn
 
-from pwcf.models.classifier import Classifier
-from pwcf.models.loading.built import Built, Wanted
-from pwcf.models.loading.callables import model_from
-from pwcf.models.loading.errors import ModelError, a_few, meant, said
-from pwcf.models.loading.library import named_with_version
-from pwcf.models.loading.weights import named_with_checksum, put_weights, read_weights
+from pwcf._common.optional import name_and_version
+from pwcf._common.text import describe_error, did_you_mean, first_few
+from pwcf.models.classifier import Classifier, Logits
+from pwcf.models.loading.request import BuiltModel, ModelError, ModelRequest
+from pwcf.models.loading.weights import name_and_checksum, put_weights, read_weights
 
 
-def build(wanted: Wanted) -> Built:
-    where, _, name = wanted.spec.rpartition(":")
+def build(request: ModelRequest) -> BuiltModel:
+    """``package.module:callable`` or ``path/to/file.py:callable``."""
+    where, _, name = request.spec.rpartition(":")
     is_file = where.lower().endswith(".py")
-    module = _from_file(Path(where), wanted.spec) if is_file else _from_name(where, wanted.spec)
-    model = model_from(_attribute(module, name, wanted.spec), wanted.spec)
+    module = _from_file(Path(where), request.spec) if is_file else _from_name(where, request.spec)
+    model = _model_from(_attribute(module, name, request.spec), request.spec)
     # A folder's name is nobody else's business, and the file may move: only its own name is kept.
-    shown = f"{Path(where).name}:{name}" if is_file else wanted.spec
+    shown = f"{Path(where).name}:{name}" if is_file else request.spec
     about = [shown, f"torch {torch.__version__}"]
-    if not is_file and (version := named_with_version(where.partition(".")[0])) != where.partition(".")[0]:
+    if not is_file and (version := name_and_version(where.partition(".")[0])) != where.partition(".")[0]:
         about.append(version)
-    if wanted.weights is not None:
-        put_weights(_module_in(model, wanted.spec), read_weights(wanted.weights), wanted.weights)
-        about.append(named_with_checksum(wanted.weights))
-    return Built(model, f"python:{name}", tuple(about))
+    if request.weights is not None:
+        put_weights(_module_in(model, request.spec), read_weights(request.weights), request.weights)
+        about.append(name_and_checksum(request.weights))
+    return BuiltModel(model, f"python:{name}", tuple(about))
 
 
 def _module_in(model: object, spec: str) -> nn.Module:
@@ -54,7 +56,7 @@ def _from_name(name: str, spec: str) -> ModuleType:
             "colon; write one of these"
         )
     # As uvicorn does: what lies in the folder one works in is found. It stays, as models import more when first called.
-    _importable(Path.cwd())
+    _make_importable(Path.cwd())
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -63,16 +65,16 @@ def _from_name(name: str, spec: str) -> ModuleType:
                 f"model {spec}: expected a module {error.name}, found none in the current folder or among the "
                 "installed packages; check its name, or give a file: path/to/file.py:callable"
             ) from error
-        raise _failed(name, spec, error) from error
+        raise _import_failed(name, spec, error) from error
     except (Exception, SystemExit) as error:
-        raise _failed(name, spec, error) from error
+        raise _import_failed(name, spec, error) from error
 
 
 def _from_file(path: Path, spec: str) -> ModuleType:
     if not path.is_file():
         raise ModelError(f"model {spec}: expected a Python file, found none at {path}; check the path")
     path = path.resolve()
-    _importable(path.parent)
+    _make_importable(path.parent)
     # A name of its own, so that no file called like an installed package takes its place.
     name = f"_pwcf_model_{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
     found = importlib.util.spec_from_file_location(name, path)
@@ -84,17 +86,19 @@ def _from_file(path: Path, spec: str) -> ModuleType:
         found.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise _failed(path.name, spec, error) from error
+        raise _import_failed(path.name, spec, error) from error
     return module
 
 
-def _importable(folder: Path) -> None:
+def _make_importable(folder: Path) -> None:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
 
-def _failed(name: str, spec: str, error: BaseException) -> ModelError:
-    return ModelError(f"model {spec}: {name} cannot be imported ({said(error)}); import it in Python to see where")
+def _import_failed(name: str, spec: str, error: BaseException) -> ModelError:
+    return ModelError(
+        f"model {spec}: {name} cannot be imported ({describe_error(error)}); import it in Python to see where"
+    )
 
 
 def _attribute(module: ModuleType, name: str, spec: str) -> object:
@@ -104,9 +108,66 @@ def _attribute(module: ModuleType, name: str, spec: str) -> object:
             found = getattr(found, part)
         except AttributeError as error:
             held = [known for known in vars(found) if not known.startswith("_")] if hasattr(found, "__dict__") else []
-            there = f", which has {a_few(held)}" if held else ""
-            hint = meant(part, held) or "; name a callable"
+            there = f", which has {first_few(held)}" if held else ""
+            hint = did_you_mean(part, held) or "; name a callable"
             raise ModelError(
                 f"model {spec}: expected {part!r} in {spec.rpartition(':')[0]}, found none{there}{hint}"
             ) from error
     return found
+
+
+def _model_from(found: object, spec: str) -> Logits | Classifier:
+    """The model that a name in somebody's Python stands for.
+
+    A module and a Classifier are models. A callable that needs no arguments, or a class, is a factory and called once.
+    A callable of one argument is the model itself, from images to logits.
+    """
+    if isinstance(found, (Classifier, nn.Module)):
+        return found
+    if not callable(found):
+        raise ModelError(
+            f"model {spec}: expected a module, a function or a factory, found {type(found).__name__}; name a callable"
+        )
+    needed = _required_arguments(found)
+    if needed != [] and not isinstance(found, type) and _takes_images(found):
+        return found
+    if needed:
+        raise ModelError(
+            f"model {spec}: expected a factory without arguments, found one that needs {', '.join(needed)}; "
+            "write a function without arguments that returns the model, and name that"
+        )
+    try:
+        made: object = found()
+    except Exception as error:
+        raise ModelError(
+            f"model {spec}: the factory raised {describe_error(error)}; call it in Python to see where"
+        ) from error
+    if isinstance(made, (Classifier, nn.Module)):
+        return made
+    if isinstance(made, type) or not callable(made) or not _takes_images(made):
+        raise ModelError(
+            f"model {spec}: expected the factory to return a module or a function of one argument, images to logits, "
+            f"found {made.__name__ if isinstance(made, type) else type(made).__name__}; return the model itself"
+        )
+    return made
+
+
+def _required_arguments(function: Callable[..., object]) -> list[str] | None:
+    """Names of the arguments it cannot be called without; None where Python does not know them (built-in functions)."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each.name for each in parameters if each.default is inspect.Parameter.empty and each.kind not in free]
+
+
+def _takes_images(function: Callable[..., object]) -> bool:
+    """Whether it can be called with one argument, as far as Python knows."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True

@@ -1,10 +1,9 @@
-"""NumPy's npz files: a zip of arrays. They are mapped, not loaded, and never unpickled."""
+"""Files of arrays, npz and safetensors: read slice by slice, and never unpickled."""
 
 from __future__ import annotations
 
 import lzma
 import math
-import mmap
 import shutil
 import tempfile
 import zipfile
@@ -14,13 +13,16 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import torch
+import safetensors
 from torch import Tensor
 
-from pwcf.data.arrays import ArraySource, choose_names
-from pwcf.data.files import check_file
+from pwcf._common.text import one_line
+from pwcf.data.arrays import ArraySource, MappedArray, choose_names
+from pwcf.data.checks import check_file
 from pwcf.data.source import DataError
-from pwcf.data.wording import one_line
+
+# npz
+
 
 # What stands before a member's bytes: a fixed part, then a name and an extra part whose lengths it gives here.
 FIXED, NAME_LENGTH, EXTRA_LENGTH = 30, slice(26, 28), slice(28, 30)
@@ -28,30 +30,8 @@ ENCRYPTED = 0x1
 COPIED_AT_ONCE = 2**20
 
 
-@dataclass(frozen=True)
-class Mapped:
-    """An array whose pages the system brings in and drops as they are needed."""
-
-    array: np.memmap[Any, np.dtype[Any]]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.array.shape)
-
-    @property
-    def kind(self) -> str:
-        return self.array.dtype.name
-
-    def piece(self, start: int, stop: int) -> Tensor:
-        # In this machine's byte order and in C order, however it is stored: torch knows nothing else.
-        native = self.array.dtype.newbyteorder("=")
-        copied = torch.from_numpy(np.array(self.array[start:stop], dtype=native, order="C"))
-        if hasattr(mmap, "MADV_DONTNEED"):  # pages that were read would else count as this process's memory
-            self.array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
-        return copied
-
-
 def open_npz(path: Path, bounds: tuple[float, float]) -> ArraySource:
+    """NumPy's npz file, a zip of arrays: mapped where it is stored, unpacked to a temporary file where compressed."""
     check_file(path)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -78,12 +58,12 @@ class _Header:
     dtype: np.dtype[Any]
     length: int
 
-    def mapped(self, file: Path | IO[bytes], offset: int) -> Mapped:
+    def mapped(self, file: Path | IO[bytes], offset: int) -> MappedArray:
         order = "F" if self.fortran else "C"
-        return Mapped(np.memmap(file, self.dtype, "r", offset, self.shape, order))  # type: ignore[call-overload]
+        return MappedArray(np.memmap(file, self.dtype, "r", offset, self.shape, order))  # type: ignore[call-overload]
 
 
-def _map(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Mapped:
+def _map(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> MappedArray:
     if info.flag_bits & ENCRYPTED:
         raise DataError(f"{path}: array {info.filename} is encrypted; save it without a password")
     with archive.open(info) as packed:
@@ -136,7 +116,7 @@ def _start(path: Path, info: zipfile.ZipInfo) -> int:
     return start
 
 
-def _unpacked(path: Path, info: zipfile.ZipInfo, header: _Header, packed: IO[bytes]) -> Mapped:
+def _unpacked(path: Path, info: zipfile.ZipInfo, header: _Header, packed: IO[bytes]) -> MappedArray:
     """The array in a temporary file, which goes when the mapping does: it never has a name that could stay behind."""
     try:
         with tempfile.TemporaryFile(prefix="pwcf-") as whole:
@@ -148,3 +128,42 @@ def _unpacked(path: Path, info: zipfile.ZipInfo, header: _Header, packed: IO[byt
             f"{path}: {info.filename} needs {info.file_size / 2**20:.0f} MiB in {tempfile.gettempdir()} to unpack: "
             f"{one_line(error.strerror or error)}; set TMPDIR to a larger disk, or save with np.savez, uncompressed"
         ) from error
+
+
+# safetensors
+
+
+@dataclass(frozen=True)
+class SafetensorsArray:
+    """An array of a safetensors file."""
+
+    part: Any  # what get_slice gives; the library names no type for it
+    shape: tuple[int, ...]
+    dtype: str
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        # A copy: the library hands out memory that later slices share, so writing to one would change the data.
+        rows: Tensor = self.part[start:stop].clone()
+        return rows
+
+
+def open_safetensors(path: Path, bounds: tuple[float, float]) -> ArraySource:
+    """A safetensors file."""
+    check_file(path)
+    try:
+        file: Any = safetensors.safe_open(path, framework="pt")
+        images, labels = choose_names(path.name, file.keys())
+        return ArraySource(path.name, _tensor(file, images), _tensor(file, labels), bounds)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise DataError(
+            f"{path}: no safetensors file, or one that was cut short or damaged ({one_line(error)}); "
+            "copy or download it again"
+        ) from error
+
+
+def _tensor(file: Any, name: str) -> SafetensorsArray:
+    part = file.get_slice(name)
+    shape = tuple(part.get_shape())
+    # No rows are enough to know their dtype; a single number has no rows to leave out.
+    dtype = (part[0:0] if shape else file.get_tensor(name)).dtype
+    return SafetensorsArray(part, shape, str(dtype).removeprefix("torch."))

@@ -1,23 +1,20 @@
-"""One name for data of any kind."""
+"""Data by its spec: arrays in files, folders of images, sets by name."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from pwcf.data import embedded
+from pwcf import zoo
+from pwcf.data.array_files import open_npz, open_safetensors
 from pwcf.data.checks import check_bounds
 from pwcf.data.folder import open_folder
-from pwcf.data.hugging_face import open_hugging_face
 from pwcf.data.idx import is_idx, open_idx
-from pwcf.data.npz import open_npz
-from pwcf.data.pictures import Frame
+from pwcf.data.images import ResizeCrop
+from pwcf.data.named_sets import DEFAULT_ROOT, ROOT_VARIABLE, open_hugging_face, open_torchvision, open_zoo
 from pwcf.data.source import DataError, Source
-from pwcf.data.tensors import open_safetensors
-from pwcf.data.torchvision_sets import DEFAULT_ROOT, ROOT_VARIABLE, open_torchvision
 
-# What only split= of open_data says when the caller says nothing.
-UNSAID = "test"
+DEFAULT_SPLIT = "test"
 # Written by pickle, which runs whatever code a file brings along.
 PICKLED = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 
@@ -34,7 +31,7 @@ def list_kinds() -> list[tuple[str, str]]:
             f"such as CIFAR10, already in {ROOT_VARIABLE} or {DEFAULT_ROOT}, not downloaded; needs pwcf[datasets]",
         ),
         ("hf:NAME[:CONFIG]", "a set of the Hugging Face hub, fetched unless it is cached; needs pwcf[datasets]"),
-        (f"zoo:{embedded.NAME}", "200 test images of Fashion-MNIST that come with pwcf"),
+        (f"zoo:{zoo.DATA}", "200 test images of Fashion-MNIST that come with pwcf"),
     ]
 
 
@@ -44,10 +41,10 @@ def open_data(
     labels: str | Path | None = None,
     resize: int | tuple[int, int] | None = None,
     crop: int | None = None,
-    split: str = UNSAID,
+    split: str = DEFAULT_SPLIT,
     bounds: tuple[float, float] = (0.0, 1.0),
 ) -> Source:
-    """The data that ``spec`` names, checked as far as that is possible without reading all of it.
+    """Open the data that a spec names, checked as far as that is possible without reading all of it.
 
     Args:
         spec: one of the forms of list_kinds().
@@ -57,30 +54,33 @@ def open_data(
         split: of torchvision's and the hub's sets, which part.
         bounds: smallest and largest pixel. 8-bit pixels become 0 to 1.
 
+    Returns:
+        A Source of images (n, ...), float32 within bounds, and labels (n,), int64.
+
     Raises:
         DataError: whatever is wrong, in one line.
     """
-    limits, frame = check_bounds(bounds), Frame(resize, crop)
+    limits, transform = check_bounds(bounds), ResizeCrop(resize, crop)
     kind, _, name = spec.partition(":")
     if kind in ("torchvision", "hf"):
-        _refuse(spec, labels=labels)
+        _refuse_unused(spec, labels=labels)
         if not name:
             raise DataError(f"{spec}: expected the name of a set after the colon, found none; see the forms of data")
         if kind == "torchvision":
-            return open_torchvision(name, split, frame, limits)
+            return open_torchvision(name, split, transform, limits)
         # Not the colon of a drive: C:\data is a folder.
         drive, rest = os.path.splitdrive(name)
         plain, _, config = rest.partition(":")
-        return open_hugging_face(drive + plain, config or None, split, frame, limits)
-    if kind == embedded.PREFIX:
-        _refuse(spec, labels=labels, resize=resize, crop=crop, split=None if split == UNSAID else split)
-        return embedded.open_embedded(name, limits)
+        return open_hugging_face(drive + plain, config or None, split, transform, limits)
+    if kind == "zoo":
+        _refuse_unused(spec, labels=labels, resize=resize, crop=crop, split=None if split == DEFAULT_SPLIT else split)
+        return open_zoo(name, limits)
     path = Path(spec).expanduser()
-    _refuse(path.name, split=None if split == UNSAID else split)
+    _refuse_unused(path.name, split=None if split == DEFAULT_SPLIT else split)
     if path.is_dir():
         table = None if labels is None else Path(labels).expanduser()
-        return open_folder(path.resolve(), table, frame, limits)
-    _refuse(path.name, labels=labels, resize=resize, crop=crop)
+        return open_folder(path.resolve(), table, transform, limits)
+    _refuse_unused(path.name, labels=labels, resize=resize, crop=crop)
     if path.suffix.lower() == ".npz":
         return open_npz(path, limits)
     if path.suffix.lower() == ".safetensors":
@@ -95,9 +95,9 @@ def open_data(
     raise DataError(f"{spec}: unknown kind of file; expected one of {forms}")
 
 
-def _refuse(where: str, **given: object) -> None:
-    """An argument that would silently do nothing is a misunderstanding."""
-    meant = {
+def _refuse_unused(where: str, **given: object) -> None:
+    """Raise where an argument is given that would silently do nothing."""
+    reasons = {
         "labels": "only a folder of images takes them from elsewhere",
         "resize": "only pictures are resized, arrays are taken as they are",
         "crop": "only pictures are cropped, arrays are taken as they are",
@@ -105,4 +105,4 @@ def _refuse(where: str, **given: object) -> None:
     }
     for name, value in given.items():
         if value is not None:
-            raise DataError(f"{where}: {name}: found {value!r}, but {meant[name]}; leave it out")
+            raise DataError(f"{where}: {name}: found {value!r}, but {reasons[name]}; leave it out")

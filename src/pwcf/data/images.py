@@ -1,4 +1,4 @@
-"""Pictures become arrays: orientation, channels, resize and crop, all as torchvision's usual steps do them."""
+"""Images become arrays: orientation, channels, resize and crop, all as torchvision's usual steps do them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pwcf.data.extras import library
+from pwcf._common.optional import import_optional
+from pwcf._common.text import one_line
 from pwcf.data.source import DataError
-from pwcf.data.wording import one_line
 
 GREY = ("1", "L", "LA")
-ORIENTATION, LYING = 0x0112, (5, 6, 7, 8)  # the EXIF tag, and its values for pictures turned by a quarter
+ORIENTATION, QUARTER_TURNS = 0x0112, (5, 6, 7, 8)  # the EXIF tag, and its values for images turned by 90 degrees
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Frame:
-    """What is done to every picture to bring it to one size."""
+class ResizeCrop:
+    """The resize and the centre crop that bring every image to one size."""
 
     resize: int | tuple[int, int] | None = None
     crop: int | None = None
@@ -49,8 +49,8 @@ class Frame:
             steps.append(f"centre crop {self.crop}")
         return ", ".join(steps)
 
-    def resized(self, height: int, width: int) -> tuple[int, int]:
-        """Its height and width before the crop."""
+    def size_before_crop(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width of an image after the resize."""
         if self.resize is None:
             return height, width
         if isinstance(self.resize, tuple):
@@ -58,9 +58,9 @@ class Frame:
         longer = int(self.resize * max(height, width) / min(height, width))  # rounded down, as torchvision does
         return (longer, self.resize) if width <= height else (self.resize, longer)
 
-    def size(self, where: str, height: int, width: int) -> tuple[int, int]:
-        """Height and width at the end."""
-        before = self.resized(height, width)
+    def final_size(self, where: str, height: int, width: int) -> tuple[int, int]:
+        """Height and width of an image after resize and crop."""
+        before = self.size_before_crop(height, width)
         if self.crop is None:
             return before
         if self.crop > min(before):
@@ -72,41 +72,41 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a picture's first bytes say of it: the size it is shown in, and whether it has colours."""
+class ImageHeader:
+    """What is known of an image without decoding it: the size it is shown in, and whether it is grey."""
 
     height: int
     width: int
     grey: bool
 
 
-def look_at(where: str, image: Any) -> Look:
-    """Without decoding it, as long as the file allows that."""
+def read_header(where: str, image: Any) -> ImageHeader:
+    """The size and colours of an opened image, without decoding it as long as the file allows that."""
     _check_depth(where, image.mode)
     if image.format == "TIFF":  # versions of Pillow differ in whether its size is that before turning it or after
-        image = library("PIL.ImageOps", where, "images").exif_transpose(image)
-        return Look(image.height, image.width, image.mode in GREY)
+        image = import_optional("PIL.ImageOps", where, "images", error=DataError).exif_transpose(image)
+        return ImageHeader(image.height, image.width, image.mode in GREY)
     # Of a PNG without EXIF in front Pillow would decode everything to look for it at the end; read() will see it.
     known = image.format != "PNG" or "exif" in image.info
     width, height = image.size
-    if known and image.getexif().get(ORIENTATION) in LYING:
+    if known and image.getexif().get(ORIENTATION) in QUARTER_TURNS:
         width, height = height, width
-    return Look(height, width, image.mode in GREY)
+    return ImageHeader(height, width, image.mode in GREY)
 
 
-def as_pixels(where: str, image: Any, channels: int, frame: Frame) -> NDArray[np.uint8]:
-    """(channels, height, width) of a picture."""
-    pillow, turning = pillow_for(where), library("PIL.ImageOps", where, "images")
+def to_pixels(where: str, image: Any, channels: int, transform: ResizeCrop) -> NDArray[np.uint8]:
+    """The pixels of an image, turned as its EXIF data says, resized and cropped: (channels, height, width)."""
+    turning = import_optional("PIL.ImageOps", where, "images", error=DataError)
     _check_depth(where, image.mode)
     image = turning.exif_transpose(image)
     # A colour that counts as transparent is alpha too, and conversions would look at it.
     image.info.pop("transparency", None)
     image = image.convert("L" if channels == 1 else "RGB")
-    height, width = frame.size(where, image.height, image.width)
-    if frame.resize is not None:
-        before = frame.resized(image.height, image.width)
-        image = image.resize(before[::-1], pillow.Resampling.BILINEAR)
-    if frame.crop is not None:
+    height, width = transform.final_size(where, image.height, image.width)
+    if transform.resize is not None:
+        before = transform.size_before_crop(image.height, image.width)
+        image = image.resize(before[::-1], pillow(where).Resampling.BILINEAR)
+    if transform.crop is not None:
         # Python's rounding of halves to even is torchvision's too.
         top, left = round((image.height - height) / 2), round((image.width - width) / 2)
         image = image.crop((left, top, left + width, top + height))
@@ -114,27 +114,29 @@ def as_pixels(where: str, image: Any, channels: int, frame: Frame) -> NDArray[np
     return pixels.transpose(2, 0, 1)
 
 
-def with_picture(where: str, path: Path, use: Callable[[str, Any], T]) -> T:
-    """Whatever ``use`` makes of the opened file; where that fails, an error that says where."""
-    pillow = pillow_for(where)
+def with_open_image(where: str, path: Path, use: Callable[[str, Any], T]) -> T:
+    """What ``use`` makes of the opened file; an error where that fails."""
+    library = pillow(where)  # outside: a missing library is no damaged file
     try:
-        with pillow.open(path) as image:
+        with library.open(path) as image:
             return use(where, image)
     except (DataError, MemoryError):
         raise
     # Anything: on damaged files Pillow's decoders fail in a dozen ways.
     except Exception as error:
-        raise unreadable(where, error) from error
+        raise unreadable_image(where, error) from error
 
 
-def unreadable(where: str, error: Exception) -> DataError:
+def unreadable_image(where: str, error: Exception) -> DataError:
+    """The error for a file that is no image, or a damaged one."""
     return DataError(
         f"{where}: no readable image, or one that was cut short ({one_line(error)}); replace it or take it out"
     )
 
 
-def pillow_for(where: str) -> Any:
-    return library("PIL.Image", where, "images")
+def pillow(where: str) -> Any:
+    """The module PIL.Image, or an error that says what to install."""
+    return import_optional("PIL.Image", where, "images", error=DataError)
 
 
 def _check_depth(where: str, mode: str) -> None:

@@ -20,7 +20,7 @@ from pwcf.cli import main
 from pwcf.data import DataError, open_data
 from pwcf.models.loading import ModelError, load_model
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FILES = ROOT / "src" / "pwcf" / "zoo" / "files"
 # Of the first 200 images of the test set and their labels, as bytes.
 IMAGES = "880d9adc6d2fc41e4df642944aa964e564a13b91f9d097f13957834d8439cb4d"
