@@ -1,4 +1,4 @@
-"""From the user's functions to values and gradients of chosen rows, checked and guarded."""
+"""Values and gradients of the user's functions for chosen rows, with checks of what the functions return."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pwcf.problems import Constraint
-from pwcf.problems.folding import fold
 from pwcf.solvers.bounds import Bounds
+from pwcf.solvers.constraints import Constraint
+from pwcf.solvers.folding import fold
 
 Function = Callable[..., Any]
 
