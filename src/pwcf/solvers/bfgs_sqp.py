@@ -96,6 +96,7 @@ class BfgsSqp:
         """Digest the evaluation of ``trial``; rows that are not ``alive`` stay as they are."""
         alive = self._first_values(S, ev, alive)
         seen = (alive & ev.finite).nonzero().squeeze(-1)
+        # Armijo_Wolfe: x_{k+1}, and with it H_{k+1}
         moved = trial - S.x
         place = self._store_cuts(S, trial, moved, ev, seen)
         accept, stuck = self.line_search.judge(S, trial, moved, ev, alive)
@@ -104,6 +105,7 @@ class BfgsSqp:
         self._move(S, accept.nonzero().squeeze(-1), trial, moved, ev, place)
         S.iterations += accept | (alive & (S.phase >= BUNDLE))
 
+        # sqp_steering: the next direction, and the test of whether there is anything to gain from it
         searching = (accept & (S.phase <= SEARCH)).nonzero().squeeze(-1)
         S.phase[searching] = SEARCH
         if searching.numel():
@@ -111,6 +113,8 @@ class BfgsSqp:
         if self.problem.settings.published:  # as published: a failed line search is the end
             self.stopping.end(S, (stuck & (S.status == RUNNING)).nonzero().squeeze(-1))
             return
+
+        # beyond the paper: the bundle goes on where that fails
         self.phases.leave_search(S, (stuck | (accept & (S.phase == CERTIFY))).nonzero().squeeze(-1))
         bundling = S.phase >= BUNDLE
         self.phases.advance(S, alive)

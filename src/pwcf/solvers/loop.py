@@ -1,4 +1,4 @@
-"""The one loop: slots, queue, budgets, compaction, trajectory. Solvers supply init, trial and step.
+"""The loop that owns slots, queue, budgets, compaction and trajectory. A solver supplies init, trial and step.
 
 A tick evaluates exactly the rows in work. A row that ends leaves its slot, the next one waiting takes it;
 when nobody waits the state is compacted, so that work shrinks with the number of rows left.
@@ -24,7 +24,7 @@ EMPTY_SHARE = 1 / 8
 
 
 class Solver(Protocol):
-    """What the loop asks of an algorithm."""
+    """The interface between the loop and an algorithm."""
 
     def init(self, x0: Tensor, index: Tensor) -> SolverRows:
         """Fresh state for rows that start at x0 (B, n); ``index`` (B,) are their places in the user's batch."""
@@ -50,7 +50,7 @@ class Limits:
 
 @dataclass
 class Log:
-    """What was asked to be kept beside the answers."""
+    """What to record beside the answers, and whom to tell of rows that end."""
 
     keep_state: bool = False
     trajectory: bool = False
@@ -139,7 +139,7 @@ def _trace(log: Log, oracle: Oracle, S: SolverRows, ids: Tensor, moved: Tensor) 
     rows = moved.nonzero().squeeze(-1)
     if rows.numel():
         entry = (
-            ids[rows], S.iterations[rows], S.values[rows, 0], total_violation(S.values[rows][:, 1:], oracle.sense),
+            ids[rows], S.iterations[rows], S.values[rows, 0], total_violation(S.values[rows][:, 1:], oracle.equality),
             S.gap[rows], S.mu[rows], S.stride[rows],
         )  # fmt: skip
         log.entries.append(tuple(tensor.clone() for tensor in entry))

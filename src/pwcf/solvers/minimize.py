@@ -67,7 +67,7 @@ def minimize(
         slots: rows in work at once; the others wait. Default: all.
         hessian: "bfgs", "lbfgs" or "auto": full BFGS up to n = 200, limited memory beyond.
         memory: pairs kept by L-BFGS, each two vectors per row. Default 20 in float64 up to n = 20,000: near a solution
-            they save many iterations. 6 otherwise: on networks with few evaluations fewer pairs reached
+            they save many iterations. 6 otherwise: with networks as functions and few evaluations fewer pairs reached
             feasibility sooner, and cost less memory traffic.
         mu0: initial weight of the objective in the penalty function; below 1 because scaled constraints
             must win at first, not much below because steering can only lower it.
@@ -143,7 +143,8 @@ def _settings(
     # To show that a kink with n faces is a minimum takes n + 1 cuts that carry weight; the store holds twice
     # as many, so that none of them is lost while others are tried. Where n is too large for that the
     # bundle is a fallback that must be cheap in time, and beyond n = 20,000 in memory too. In single precision its
-    # few cuts are not known well enough to be worth a step: on networks it took three times the time for nothing.
+    # few cuts are not known well enough to be worth a step: with networks as functions it took three times the time
+    # for nothing.
     certifiable = n <= CERTIFIABLE_UP_TO
     if certifiable:
         cuts, columns = 2 * n + 40, max(n + 20, 40)
@@ -235,7 +236,7 @@ def _check_budget(budget: int | Tensor | None, b: int, device: torch.device) -> 
 
 
 def _counted(advance: Advance) -> Callable[[Tensor], None]:
-    """Tells a progress bar of rows that ended, from their status codes."""
+    """A callback that tells a progress bar of rows that ended, from their status codes."""
     converged = 0
 
     def ended(codes: Tensor) -> None:

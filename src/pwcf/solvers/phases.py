@@ -71,7 +71,7 @@ class BundlePhases:
         return (self.problem.reach(S, rows) if self.problem.complete else 4 * S.stride[rows]) / S.mu[rows]
 
     def _bundle(self, S: SolverRows, rows: Tensor) -> None:
-        """The next bundle step; rows it has nothing for go on to CERTIFY."""
+        """Find the next bundle step; rows without a promising one go on to CERTIFY."""
         model = self.problem.cutting_plane_model(S, rows)
         unit = self.problem.objective_scale(S, rows) * S.scales[rows, 0] * self.problem.settings.tol
         horizon = S.mu[rows] * unit + S.promise[rows].abs()
@@ -130,7 +130,7 @@ class BundlePhases:
         self._conclude(S, rows[ending & plain])
 
     def _conclude(self, S: SolverRows, rows: Tensor) -> None:
-        """Nothing is left to gain: what is violated is put right, the rest certified."""
+        """End bundle steps where nothing is left to gain: infeasible rows go on to RESTORE, the others to CERTIFY."""
         violated = self.problem.violation(S.values[rows]) > self.problem.settings.feasibility
         self._enter(S, rows[violated], RESTORE)
         self._enter(S, rows[~violated], CERTIFY)

@@ -74,7 +74,7 @@ class SolverProblem:
     @property
     def equality(self) -> Tensor:
         """(p,) which constraint columns are equalities."""
-        return self.oracle.sense
+        return self.oracle.equality
 
     @property
     def complete(self) -> bool:

@@ -185,7 +185,7 @@ class StoppingTest:
         return ~done & (~(S.promise[rows] < 0) | ~torch.isfinite(S.d[rows].sum(-1)))
 
     def assess(self, S: SolverRows, rows: Tensor) -> None:
-        """Evidence for those of ``rows`` that hit a limit, as of their last point; their status stays."""
+        """Find evidence for those of ``rows`` that hit a limit, at their last point; their status stays."""
         limits = [CODE[Status.MAX_ITERATIONS], CODE[Status.BUDGET]]
         status = S.status[rows]
         limited = (status == limits[0]) | (status == limits[1])
@@ -199,7 +199,7 @@ class StoppingTest:
             S.status[portion] = status
 
     def end(self, S: SolverRows, rows: Tensor) -> None:
-        """Rows without a way on: stalled or infeasible, unless the test has just said converged."""
+        """End rows that have no way on: as stalled or infeasible, unless the test has just said converged."""
         feasible = S.best_violation[rows] <= self.problem.settings.feasibility
         code = torch.where(feasible, CODE[Status.STALLED], CODE[Status.INFEASIBLE])
         S.status[rows] = torch.where(S.status[rows] == RUNNING, code, S.status[rows])
