@@ -27,7 +27,7 @@ from scipy.optimize import linprog
 from torch import Tensor
 
 import pwcf
-from pwcf.problems import Constraint
+from pwcf.solvers import Constraint
 
 STEM = "honesty"
 EXCESS, VIOLATION = 1e-2, 1e-5

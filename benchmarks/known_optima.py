@@ -31,8 +31,8 @@ import torch
 from torch import Tensor
 
 import pwcf
-from pwcf.problems import Constraint
-from pwcf.problems.folding import fold, violations
+from pwcf.solvers import Constraint
+from pwcf.solvers.folding import fold, violations
 
 STEM = "known_optima"
 REACHED, FEASIBLE, FALSE = 1e-4, 1e-6, 1e-2

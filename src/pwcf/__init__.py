@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pwcf import analysis, attacks, compat, losses, metrics, report, testproblems, training, zoo
+    from pwcf._common.status import Status
     from pwcf.evaluation import Run, evaluate
     from pwcf.models import Classifier
-    from pwcf.problems import Constraint, MaxLoss, MinRadius, eq, ineq
+    from pwcf.problems import MaxLoss, MinRadius
     from pwcf.runs import load_run
     from pwcf.solvers import (
+        Constraint,
         Evidence,
         Restarts,
         Solution,
         SolverState,
-        Status,
         Trajectory,
+        eq,
+        ineq,
         minimize,
         noisy_starts,
     )
@@ -55,12 +58,14 @@ __all__ = [
 # Loaded at the first use of a name: importing torch takes seconds that commands which only read a run can do without.
 _FOLDERS = ("analysis", "attacks", "compat", "losses", "metrics", "report", "testproblems", "training", "zoo")
 _HOMES = {
+    "_common.status": ("Status",),
     "evaluation": ("Run", "evaluate"),
     "models": ("Classifier",),
-    "problems": ("Constraint", "MaxLoss", "MinRadius", "eq", "ineq"),
+    "problems": ("MaxLoss", "MinRadius"),
     "runs": ("load_run",),
     "solvers": (
-        "Evidence", "Restarts", "Solution", "SolverState", "Status", "Trajectory", "minimize", "noisy_starts",
+        "Constraint", "Evidence", "Restarts", "Solution", "SolverState", "Trajectory", "eq", "ineq", "minimize",
+        "noisy_starts",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

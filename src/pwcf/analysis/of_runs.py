@@ -8,11 +8,11 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from pwcf._common.status import Status
 from pwcf.evaluation import Run
 from pwcf.problems import MinRadius
 from pwcf.runs import RecordedRun
 from pwcf.runs.comparison import sample_places
-from pwcf.solvers import Status
 
 R = TypeVar("R", bound=Run)
 NamedRuns = Mapping[str, Run]

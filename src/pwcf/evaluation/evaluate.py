@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from pwcf._common.progress import progress_bar
 from pwcf.attacks import AttackLike, resolve_attacks
 from pwcf.evaluation.diagnosis import diagnose
 from pwcf.evaluation.portfolio import Evaluator
 from pwcf.evaluation.run import Run
 from pwcf.models import ENOUGH, Classifier, CountedClassifier, check_inputs, warnings_about
 from pwcf.problems import MaxLoss, MinRadius, Problem
-from pwcf.solvers import progress_bar
 
 # AttackBench's. In max-loss few samples use it up: most are broken, or given up, early.
 BUDGET = 2000

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from pwcf._common.progress import Advance
+from pwcf._common.status import Status
 from pwcf.attacks import Attack, Diagnostics, Task, about, is_black_box
 from pwcf.evaluation.run import Contribution, Run
 from pwcf.losses import margin
 from pwcf.metrics import ReferenceDistance, shrink_to_eps
 from pwcf.models import CountedClassifier
 from pwcf.problems import MaxLoss, Problem, is_defined, is_surely_wrong, is_wrong
-from pwcf.solvers import Advance, Status
 from pwcf.verify import (
     HALVINGS,
     OUTWARDS_PASSES,

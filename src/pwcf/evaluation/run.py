@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pwcf._common.status import Status
 from pwcf.models import Passes
 from pwcf.problems import MaxLoss, Problem
-from pwcf.solvers import Status
 from pwcf.verify import AnswerEvidence
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import torch
 
 from pwcf._common.atomic import write_whole
+from pwcf._common.status import Status
 from pwcf.records.cell import Cell
 from pwcf.records.record import SCHEMA, Header, Made, Record, RecordError
-from pwcf.solvers import Status
 
 COLUMNS = (
     "sample",

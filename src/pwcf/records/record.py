@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pwcf._common.status import Status
 from pwcf.evaluation import Run
 from pwcf.records.cell import Cell
-from pwcf.solvers import Status
 
 SCHEMA = 1
 """Of the files. Another number is another meaning: such files are not read."""

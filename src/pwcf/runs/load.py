@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pwcf._common.status import Status
 from pwcf.evaluation import Contribution, Run
 from pwcf.metrics import Custom, Metric, as_metric
 from pwcf.models import Passes
@@ -20,7 +21,6 @@ from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header, header_from
 from pwcf.runs.settings import Settings
 from pwcf.runs.shard import tensors_of
-from pwcf.solvers import Status
 from pwcf.verify import AnswerEvidence
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pwcf._common.status import Status
 from pwcf.data import DataError
 from pwcf.models import CountedClassifier
 from pwcf.problems import is_wrong
@@ -14,7 +15,6 @@ from pwcf.runs.header import Header
 from pwcf.runs.settings import Settings
 from pwcf.runs.shard import digest, tensors_of
 from pwcf.runs.worker import plan_of
-from pwcf.solvers import Status
 from pwcf.verify import recheck
 
 # Distances are computed in float64 from the same numbers; another machine sums in another order.

@@ -1,22 +1,24 @@
-"""Batched optimisation of nonsmooth constrained problems; knows nothing of images or classifiers."""
+"""Batched optimisation of nonsmooth constrained problems.
 
+``minimize`` is complete in itself: it asks for functions, starts, constraints and bounds, and for nothing else.
+"""
+
+from pwcf.solvers.constraints import Constraint, eq, ineq
 from pwcf.solvers.hessian import LimitedBFGS
 from pwcf.solvers.minimize import minimize
-from pwcf.solvers.progress import Advance, progress_bar
 from pwcf.solvers.restarts import Restarts, noisy_starts
 from pwcf.solvers.solution import Evidence, Solution, SolverState, Trajectory
-from pwcf.solvers.status import Status
 
 __all__ = [
-    "Advance",
+    "Constraint",
     "Evidence",
     "LimitedBFGS",
     "Restarts",
     "Solution",
     "SolverState",
-    "Status",
     "Trajectory",
+    "eq",
+    "ineq",
     "minimize",
     "noisy_starts",
-    "progress_bar",
 ]

@@ -17,6 +17,7 @@ class Bounds:
 
     @property
     def present(self) -> bool:
+        """Whether there is any bound."""
         return self.lower is not None or self.upper is not None
 
     def of(self, rows: Tensor) -> Bounds:
@@ -28,6 +29,7 @@ class Bounds:
         return Bounds(pick(self.lower), pick(self.upper))
 
     def project(self, x: Tensor) -> Tensor:
+        """The nearest point within the bounds, for x (r, n)."""
         return x if not self.present else torch.clamp(x, self.lower, self.upper)
 
     def free(self, x: Tensor, gradient: Tensor) -> Tensor | None:

@@ -8,6 +8,7 @@ bound for every choice of multipliers, so an inexact QP cannot make it false.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -15,8 +16,13 @@ import torch
 from torch import Tensor
 
 from pwcf.solvers.bounds import Bounds
-from pwcf.solvers.dual_qp import solve_group_qp
-from pwcf.solvers.rowwise import bmm, dot, matvec, norm, weighted, with_stored
+from pwcf.solvers.linalg import bmm, dot, matvec, norm, select, weighted, with_stored
+from pwcf.solvers.qp import by_size, solve_group_qp
+
+# In the bound, a cut this many times tol below the function could carry at most a thousandth of the weight.
+RELEVANT = 1e3
+# Numbers of columns that rows are rounded up to.
+CLASSES = (16, 32, 64)
 
 
 @dataclass
@@ -90,7 +96,7 @@ class Cuts:
         product = with_stored(matvec, self.gradients.flatten(1, 2), rows, step)
         return product.view(-1, *self.gradients.shape[1:3]).double()
 
-    def mark_used(self, rows: Tensor, model: Model, used: Tensor, clock: Tensor) -> None:
+    def mark_used(self, rows: Tensor, model: CuttingPlaneModel, used: Tensor, clock: Tensor) -> None:
         """Renew the stamp of the columns (r, K) of a model that carried weight."""
         stamp = self.stamp[rows]
         column = model.source * stamp.shape[-1] + model.owner.clamp(min=0)
@@ -98,7 +104,7 @@ class Cuts:
         self.stamp[rows] = stamp.flatten(1).scatter_reduce(1, column, now, "amax").reshape(stamp.shape)
 
 
-class Model(NamedTuple):
+class CuttingPlaneModel(NamedTuple):
     """The K most relevant cut columns of each row, scaled: heights at x, gradients, what they belong to."""
 
     heights: Tensor
@@ -119,8 +125,18 @@ class Model(NamedTuple):
         """(r,) how many leading columns are likely to carry all weight: those that did last, and a few."""
         return (self.score == torch.inf).sum(1) + 4
 
+    def by_relevance(self, horizon: Tensor) -> Iterator[tuple[Tensor, CuttingPlaneModel]]:
+        """Rows by how many columns can matter to them, with just these columns.
 
-def model(
+        A cut RELEVANT times the ``horizon`` below the function carries next to no weight. The number of
+        columns that can is a matter of the row alone, and the QP's cost grows with its cube.
+        """
+        relevant = (self.score >= -RELEVANT * horizon.unsqueeze(-1)).sum(1).clamp(min=1)
+        for part, size in by_size(relevant, CLASSES, self.heights.shape[1]):
+            yield part, CuttingPlaneModel(*(select(tensor, part)[:, :size] for tensor in self))
+
+
+def cutting_plane_model(
     cuts: Cuts,
     rows: Tensor,
     step: Tensor,
@@ -129,7 +145,7 @@ def model(
     equality: Tensor,
     clock: Tensor,
     limit: int,
-) -> Model:
+) -> CuttingPlaneModel:
     """Linear models at x = reference + step. About ``limit`` columns are kept, the most active first."""
     B, size, columns, n = cuts.gradients.shape
     r = rows.numel()
@@ -173,10 +189,12 @@ def model(
     flat = ((rows.unsqueeze(-1) * size + source) * columns + which).flatten()
     V = cuts.gradients.view(B * size * columns, n).index_select(0, flat).view(r, -1, n)
     V *= weight.to(V.dtype).unsqueeze(-1)
-    return Model(heights.flatten(1).gather(1, pick), V, owner, source, signs, top)
+    return CuttingPlaneModel(heights.flatten(1).gather(1, pick), V, owner, source, signs, top)
 
 
-def neighbours(m: Model, cuts: Cuts, rows: Tensor, path: Tensor, radius: float, c: Tensor) -> Model:
+def neighbours(
+    m: CuttingPlaneModel, cuts: Cuts, rows: Tensor, path: Tensor, radius: float, c: Tensor
+) -> CuttingPlaneModel:
     """The model of the published test: gradients within ``radius``, all taken as if they were at x.
 
     Heights are 0 for f and c_i(x) (scaled, (r, p)) for the constraints: linearisation errors do not count.
@@ -191,7 +209,7 @@ def neighbours(m: Model, cuts: Cuts, rows: Tensor, path: Tensor, radius: float, 
     order = score.argsort(dim=1, descending=True, stable=True)
     V = m.V.gather(1, order.unsqueeze(-1).expand_as(m.V)) * (owner.gather(1, order) >= 0).unsqueeze(-1)
     fields = (heights, V, owner, m.source, m.sign, score)
-    return Model(*(t if t is V else t.gather(1, order) for t in fields))
+    return CuttingPlaneModel(*(t if t is V else t.gather(1, order) for t in fields))
 
 
 class BundleStep(NamedTuple):
@@ -207,7 +225,7 @@ class BundleStep(NamedTuple):
     """(r,) violation that the model expects after the step."""
 
 
-def bundle_step(m: Model, gram: Tensor, mu: Tensor, violation: Tensor, p: int) -> BundleStep:
+def bundle_step(m: CuttingPlaneModel, gram: Tensor, mu: Tensor, violation: Tensor, p: int) -> BundleStep:
     """min_d mu max_j(f model) + sum_i max(0, max_j c_i model) + 1/2 d'H^-1 d  through its dual.
 
     ``gram`` is V H V'. The f columns share the mass mu, each constraint's columns at most 1.
@@ -228,7 +246,7 @@ def bundle_step(m: Model, gram: Tensor, mu: Tensor, violation: Tensor, p: int) -
 
 
 def gap(
-    m: Model, p: int, x: Tensor, bounds: Bounds, reach: Tensor, target: Tensor, largest: Tensor
+    m: CuttingPlaneModel, p: int, x: Tensor, bounds: Bounds, reach: Tensor, target: Tensor, largest: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A bound on f(x) - min f over feasible points within ``reach`` of x, in the scale of the columns.
 

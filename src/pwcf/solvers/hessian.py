@@ -1,6 +1,6 @@
 """Inverse Hessian approximations of many rows at once: full BFGS and limited-memory BFGS.
 
-Both keep one approximation H_k per row and offer the same: ``metric`` (the Gram matrix V'HV of a few
+Both keep one approximation H_k per row and offer the same: ``products`` (the Gram matrix V'HV of a few
 vectors per row, and H times any combination of them) and ``update`` with a new pair (s, y).
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from pwcf.solvers.rowwise import add_product_, bmm, dot, matvec, solve_triangular, spread, weighted, with_stored
+from pwcf.solvers.linalg import add_product_, bmm, dot, matvec, solve_triangular, spread, weighted, with_stored
 
 # A pair is used only if s'y > CURVATURE |s| |y|: weak Wolfe makes s'y positive in exact arithmetic,
 # projection onto bounds does not, and a tiny s'y would blow H up.
@@ -23,8 +23,8 @@ CURVATURE = 1e-10
 SHORT = 6
 
 
-class Metric(NamedTuple):
-    """What a direction needs of H for the vectors V (r, k, n) of each row."""
+class HessianProducts(NamedTuple):
+    """Products of H with the vectors V (r, k, n) of each row: all that a direction needs of H."""
 
     gram: Tensor
     """V'HV, (r, k, k) in float64: all that the dual QPs need, for any penalty parameter."""
@@ -35,9 +35,14 @@ class Metric(NamedTuple):
 class InverseHessian(Protocol):
     """One positive definite matrix per row."""
 
-    def metric(self, rows: Tensor, V: Tensor) -> Metric: ...
-    def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None: ...
-    def tensors(self) -> dict[str, Tensor]: ...
+    def products(self, rows: Tensor, V: Tensor) -> HessianProducts:
+        """Products of the matrices of ``rows`` (r,) with the vectors V (r, k, n)."""
+
+    def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None:
+        """Take in a step s (r, n) of each row and the change y (r, n) of its gradient."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All state, for ``hessian_from``."""
 
 
 def make_hessian(kind: str, b: int, n: int, memory: int, like: Tensor) -> InverseHessian:
@@ -59,9 +64,9 @@ class FullBFGS:
     def tensors(self) -> dict[str, Tensor]:
         return {"H": self.H, "started": self.started}
 
-    def metric(self, rows: Tensor, V: Tensor) -> Metric:
+    def products(self, rows: Tensor, V: Tensor) -> HessianProducts:
         HV = with_stored(lambda H, V: bmm(V, H), self.H, rows, V)  # H is symmetric: (H V')' = V H
-        return Metric(bmm(V, HV.mT).double(), lambda weights: weighted(weights, HV))
+        return HessianProducts(bmm(V, HV.mT).double(), lambda weights: weighted(weights, HV))
 
     def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None:
         sy, ss, yy = dot(s, y), dot(s, s), dot(y, y)
@@ -136,7 +141,7 @@ class LimitedBFGS:
         coefficients = coefficients.to(self.pairs.dtype)
         return with_stored(lambda pairs, c: bmm(c, pairs), self.pairs, rows, coefficients)
 
-    def metric(self, rows: Tensor, V: Tensor) -> Metric:
+    def products(self, rows: Tensor, V: Tensor) -> HessianProducts:
         """One pass over the pairs for the Gram matrix, a second one for the combined vector."""
         inner = self._inner(rows, V)
         middle = self._middle(rows, inner)
@@ -148,7 +153,7 @@ class LimitedBFGS:
             coefficients = bmm(middle, weights.double().unsqueeze(-1)).mT
             return plain + self._outer(rows, coefficients).squeeze(1)
 
-        return Metric(gram, combine)
+        return HessianProducts(gram, combine)
 
     def _middle(self, rows: Tensor, inner: Tensor) -> Tensor:
         """The compact form's middle matrix times ``inner`` (r, 2m, k), already weighted by gamma."""

@@ -8,18 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pwcf.problems import Constraint
+from pwcf._common.progress import Advance, progress_bar
+from pwcf._common.status import Status
 from pwcf.solvers.bfgs_sqp import BfgsSqp
 from pwcf.solvers.bounds import make_bounds
+from pwcf.solvers.constraints import Constraint
 from pwcf.solvers.hessian import SHORT
 from pwcf.solvers.loop import Limits, Log, Queue, run
 from pwcf.solvers.oracle import Oracle
-from pwcf.solvers.progress import Advance, progress_bar
-from pwcf.solvers.restarts import Restarts, select_start
+from pwcf.solvers.restarts import Restarts, run_first_stage
 from pwcf.solvers.solution import Evidence, Solution, SolverState, Trajectory
-from pwcf.solvers.state import RUNNING, Rows
-from pwcf.solvers.status import STATUSES, Status
-from pwcf.solvers.stopping import Settings
+from pwcf.solvers.state import CODE, STATUSES, SolverProblem, SolverRows, SolverSettings
 
 # Full BFGS handles kinks better than L-BFGS, and up to here its n x n matrix costs little.
 FULL_BFGS_UP_TO = 200
@@ -27,7 +26,6 @@ FULL_BFGS_UP_TO = 200
 LONG_MEMORY, LONG_MEMORY_UP_TO = 20, 20_000
 # Up to here the bundle can hold the cuts that even a vertex needs.
 CERTIFIABLE_UP_TO = 60
-RESUMABLE = (Status.MAX_ITERATIONS, Status.BUDGET)
 
 
 def minimize(
@@ -69,7 +67,7 @@ def minimize(
         slots: rows in work at once; the others wait. Default: all.
         hessian: "bfgs", "lbfgs" or "auto": full BFGS up to n = 200, limited memory beyond.
         memory: pairs kept by L-BFGS, each two vectors per row. Default 20 in float64 up to n = 20,000: near a solution
-            they save many iterations. 6 otherwise: on networks with few evaluations fewer pairs reached
+            they save many iterations. 6 otherwise: with networks as functions and few evaluations fewer pairs reached
             feasibility sooner, and cost less memory traffic.
         mu0: initial weight of the objective in the penalty function; below 1 because scaled constraints
             must win at first, not much below because steering can only lower it.
@@ -80,6 +78,11 @@ def minimize(
         keep_state: return the state of all rows, for a later ``state=``.
         trajectory: record objective, violation, stationarity, mu and step per iteration.
         progress: show a progress bar (needs tqdm).
+
+    Returns:
+        The best point seen of every row, x (b, ...) in the dtype of x0, with objective (b,), status, evidence,
+        iterations (b,) and evaluations (b,). A row ends as CONVERGED, STALLED, INFEASIBLE, MAX_ITERATIONS, BUDGET,
+        UNBOUNDED or NONFINITE; ``pwcf.Status`` says what each means. A row that fails has a status; it raises nothing.
     """
     x0, shape = _check_x0(x0)
     b, n = x0.shape
@@ -116,77 +119,45 @@ def minimize(
         memory = LONG_MEMORY if x0.dtype == torch.float64 and n <= LONG_MEMORY_UP_TO else SHORT
     single = x0.dtype != torch.float64
     settings = _settings(n, oracle.p, single, tol, feasibility, hessian, memory, mu0, test)
-    solver = BfgsSqp(oracle, box, settings)
+    solver = BfgsSqp.for_problem(SolverProblem(oracle, box, settings))
     log = Log(keep_state=keep_state, trajectory=trajectory)
     limits = Limits(max_iterations, spending, slots or b)
     with progress_bar(progress, "minimize", b, "row") as advance:
         log.on_end = None if advance is None else _counted(advance)
-        saved: Rows | None
+        saved: SolverRows | None
         if restarts is not None:
-            saved, spent = _screen(solver, oracle, x0, restarts, limits, shape)
+            saved, spent = run_first_stage(solver, oracle, x0, restarts, limits, feasibility)
             spending = None if spending is None else spending - spent
             limits = Limits(max_iterations, spending, slots or b)
         else:
-            saved, spent = _resume(state, b, n, settings), torch.zeros(b, dtype=torch.int64, device=x0.device)
+            saved, spent = _resume(state, b, n), torch.zeros(b, dtype=torch.int64, device=x0.device)
         rows = run(solver, oracle, Queue(solver, x0, everyone, saved), limits, log)
     return _solution(rows, shape, spent, log)
 
 
 def _settings(
     n: int, p: int, single: bool, tol: float, feasibility: float, hessian: str, memory: int, mu0: float, test: str
-) -> Settings:
+) -> SolverSettings:
     if hessian == "auto":
         hessian = "bfgs" if n <= FULL_BFGS_UP_TO else "lbfgs"
     # To show that a kink with n faces is a minimum takes n + 1 cuts that carry weight; the store holds twice
     # as many, so that none of them is lost while others are tried. Where n is too large for that the
     # bundle is a fallback that must be cheap in time, and beyond n = 20,000 in memory too. In single precision its
-    # few cuts are not known well enough to be worth a step: on networks it took three times the time for nothing.
+    # few cuts are not known well enough to be worth a step: with networks as functions it took three times the time
+    # for nothing.
     certifiable = n <= CERTIFIABLE_UP_TO
     if certifiable:
         cuts, columns = 2 * n + 40, max(n + 20, 40)
     else:
         cuts, columns = (20 if n <= 20_000 else 10), 16
     columns = min(columns if p == 0 else 2 * columns, cuts * (1 + p))
-    return Settings(
+    return SolverSettings(
         tol=tol, feasibility=feasibility, hessian=hessian, memory=memory, cuts=cuts, columns=columns, mu0=mu0,
         test=test, window=10, certifiable=certifiable, bundles=certifiable or not single,
     )  # fmt: skip
 
 
-def _screen(
-    solver: BfgsSqp, oracle: Oracle, x0: Tensor, restarts: Restarts, limits: Limits, shape: torch.Size
-) -> tuple[Rows, Tensor]:
-    """Stage 1: k iterations from every start, then the states of the best and what the others cost."""
-    b = x0.shape[0]
-    points = restarts.points
-    if not isinstance(points, Tensor) or points.dim() < 2 or points.shape[1:] != (b, *shape):
-        found = tuple(points.shape) if isinstance(points, Tensor) else type(points).__name__
-        raise ValueError(f"restarts.points: expected a tensor of shape (R, {b}, *{tuple(shape)}), found {found}")
-    if oracle.whole_batch is not None:
-        raise ValueError(
-            "objective/constraints: with restarts a function must accept any rows; let it take a second "
-            "argument `rows` to pick per-row data"
-        )
-    starts = torch.cat([x0.unsqueeze(0), points.to(x0).reshape(-1, b, x0.shape[1])])
-    R = starts.shape[0]
-    users = torch.arange(b, device=x0.device).repeat(R)
-    if limits.budget is not None and bool((limits.budget < R).any()):
-        raise ValueError(
-            f"budget: {int(limits.budget.min())} evaluations are too few for {R} starts; expected at least {R}"
-        )
-    share = None if limits.budget is None else (limits.budget // (2 * R)).clamp(min=1).repeat(R)
-    first = Limits(min(restarts.iterations, limits.max_iterations), share, limits.slots)
-    queue = Queue(solver, starts.reshape(R * b, -1), users, None)
-    rows = run(solver, oracle, queue, first, Log(keep_state=True))
-    table = [t.reshape(R, b) for t in (rows.best_values[:, 0], rows.best_violation, rows.evaluations)]
-    chosen = select_start(table[0], table[1], solver.settings.feasibility)
-    spent = table[2].sum(0) - table[2].gather(0, chosen.unsqueeze(0)).squeeze(0)
-    best = rows.select(chosen * b + torch.arange(b, device=x0.device))
-    _set_running(best)
-    return best, spent
-
-
-def _resume(state: SolverState | None, b: int, n: int, settings: Settings) -> Rows | None:
+def _resume(state: SolverState | None, b: int, n: int) -> SolverRows | None:
     if state is None:
         return None
     rows = state.rows
@@ -195,16 +166,11 @@ def _resume(state: SolverState | None, b: int, n: int, settings: Settings) -> Ro
     if rows.cuts.gradients.numel() == 0 and n > 0:
         raise ValueError("state: was made without keep_state=True")
     rows = rows.select(torch.arange(b, device=rows.x.device))
-    _set_running(rows)
+    rows.resume()
     return rows
 
 
-def _set_running(rows: Rows) -> None:
-    for status in RESUMABLE:
-        rows.status[rows.status == STATUSES.index(status)] = RUNNING
-
-
-def _solution(rows: Rows, shape: torch.Size, spent: Tensor, log: Log) -> Solution:
+def _solution(rows: SolverRows, shape: torch.Size, spent: Tensor, log: Log) -> Solution:
     b = rows.count
     return Solution(
         x=rows.best_x.reshape(b, *shape),
@@ -270,12 +236,12 @@ def _check_budget(budget: int | Tensor | None, b: int, device: torch.device) -> 
 
 
 def _counted(advance: Advance) -> Callable[[Tensor], None]:
-    """Tells a progress bar of rows that ended, from their status codes."""
+    """A callback that tells a progress bar of rows that ended, from their status codes."""
     converged = 0
 
     def ended(codes: Tensor) -> None:
         nonlocal converged
-        converged += int((codes == STATUSES.index(Status.CONVERGED)).sum())
+        converged += int((codes == CODE[Status.CONVERGED]).sum())
         advance(codes.numel(), converged=converged)
 
     return ended

@@ -1,4 +1,4 @@
-"""From the user's functions to values and gradients of chosen rows, checked and guarded."""
+"""Values and gradients of the user's functions for chosen rows, with checks of what the functions return."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pwcf.problems import Constraint
-from pwcf.problems.folding import fold
 from pwcf.solvers.bounds import Bounds
+from pwcf.solvers.constraints import Constraint
+from pwcf.solvers.folding import fold
 
 Function = Callable[..., Any]
 
@@ -29,7 +29,10 @@ _NEEDS_ROWS = (
 
 
 class Evaluation(NamedTuple):
-    """Values and gradients of a rows: f and c in ``values`` (a, 1+p), ``gradients`` (a, 1+p, n)."""
+    """Values and gradients of f and all constraint columns for a rows.
+
+    ``values`` (a, 1+p) in float64, ``gradients`` (a, 1+p, n), and ``finite`` (a,): whether all of them are.
+    """
 
     values: Tensor
     gradients: Tensor
@@ -66,7 +69,7 @@ class Oracle:
         self.whole_batch: Tensor | None = None
         self.project: Callable[[Tensor], Tensor] = lambda x: x
         self.columns: list[int] = []
-        self.sense: Tensor = torch.zeros(0, dtype=torch.bool)
+        self.equality: Tensor = torch.zeros(0, dtype=torch.bool)
 
     @property
     def fused(self) -> bool:
@@ -108,8 +111,8 @@ class Oracle:
             raise ValueError(f"{_NEEDS_ROWS} ({error})") from error
         self.columns = [o.shape[1] for o in outputs[1:]]
         eq = [c.sense == "eq" and c.fold is None for c in self.constraints]
-        sense = [flag for flag, k in zip(eq, self.columns, strict=True) for _ in range(k)]
-        self.sense = torch.tensor(sense, dtype=torch.bool, device=x.device)
+        flags = [flag for flag, k in zip(eq, self.columns, strict=True) for _ in range(k)]
+        self.equality = torch.tensor(flags, dtype=torch.bool, device=x.device)
         if x.shape[0] > 1:
             self._check_rows(shifted, rows, pick, torch.cat(outputs, 1))
 

@@ -9,8 +9,8 @@ from os import PathLike
 import torch
 from torch import Tensor
 
-from pwcf.solvers.state import Rows
-from pwcf.solvers.status import Status
+from pwcf._common.status import Status
+from pwcf.solvers.state import SolverRows
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,22 @@ class Trajectory:
     """Progress per row and iteration, (b, iterations), NaN after a row's end."""
 
     objective: Tensor
+    """f at the current point."""
     violation: Tensor
+    """Total violation there."""
     stationarity: Tensor
+    """The latest bound on what is left to gain, as in ``Evidence``."""
     mu: Tensor
+    """Penalty parameter: the weight of the objective in the penalty function."""
     step: Tensor
+    """Length of the last accepted move."""
 
 
 @dataclass(frozen=True)
 class SolverState:
     """All that is needed to go on exactly where rows stopped: ``minimize(..., state=solution.state)``."""
 
-    rows: Rows
+    rows: SolverRows
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write to a file that holds tensors only."""
@@ -50,7 +55,7 @@ class SolverState:
     @classmethod
     def load(cls, path: str | PathLike[str], device: torch.device | str | None = None) -> SolverState:
         """Read a saved state; nothing but tensors is unpickled."""
-        return cls(Rows.from_tensors(torch.load(path, map_location=device, weights_only=True)))
+        return cls(SolverRows.from_tensors(torch.load(path, map_location=device, weights_only=True)))
 
     def select(self, rows: Tensor) -> SolverState:
         """The state of some rows."""
@@ -59,16 +64,23 @@ class SolverState:
 
 @dataclass(frozen=True)
 class Solution:
-    """Answers of all rows. ``x`` is the best feasible point seen, else the least violating one."""
+    """Answers of all rows."""
 
     x: Tensor
+    """(b, ...) the best feasible point seen, else the least violating one."""
     objective: Tensor
+    """(b,) float64, f at x."""
     status: list[Status]
+    """How each row ended: CONVERGED, STALLED, INFEASIBLE, MAX_ITERATIONS, BUDGET, UNBOUNDED or NONFINITE."""
     evidence: Evidence
     iterations: Tensor
+    """(b,) int64, directions taken."""
     evaluations: Tensor
+    """(b,) int64, evaluations of the functions with their gradients, those of all restarts included."""
     trajectory: Trajectory | None = None
+    """Only with ``trajectory=True``."""
     state: SolverState | None = None
+    """Only with ``keep_state=True``."""
 
     @property
     def converged(self) -> Tensor:

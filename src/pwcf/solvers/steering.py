@@ -2,18 +2,21 @@
 
 The direction minimises  mu (f + g'd) + sum_i |c_i + h_i'd|_+ + 1/2 d'H^-1 d  (paper, "penalty_sqp").
 Its dual has one variable per constraint, in [0, 1] ([-1, 1] for an equality), and all it needs of n
-is the Gram matrix of the gradients in the metric H. Lowering mu many times costs no O(n) work.
+is the Gram matrix V'HV of the gradients. Lowering mu many times costs no O(n) work.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from pwcf.solvers.dual_qp import solve_box_qp
-from pwcf.solvers.rowwise import matvec
+from pwcf.solvers.constraints import total_violation
+from pwcf.solvers.linalg import matvec, select, weighted
+from pwcf.solvers.qp import solve_box_qp
+from pwcf.solvers.state import SolverProblem, SolverRows
 
 # A direction must promise this share of the violation, or of what is possible at all. GRANSO's choice.
 SUFFICIENT = 0.1
@@ -34,9 +37,36 @@ class Steered(NamedTuple):
     violation_ahead: Tensor
 
 
-def violation(values: Tensor, equality: Tensor) -> Tensor:
-    """Total violation over the last axis: sum of max(c, 0) and |h|."""
-    return torch.where(equality, values.abs(), values.clamp(min=0)).sum(-1)
+@dataclass(frozen=True)
+class Steering:
+    """Sets direction, penalty parameter and multipliers of rows that search along SQP directions."""
+
+    problem: SolverProblem
+
+    def set_direction(self, S: SolverRows, rows: Tensor) -> None:
+        """Set d, mu, the multipliers and the first trial step of ``rows``."""
+        equality, bounds = self.problem.equality, self.problem.bounds.of(S.index[rows])
+        scales, x, G = S.scales[rows], select(S.x, rows), select(S.gradients, rows)
+        c = S.values[rows, 1:] * scales[:, 1:]
+        # Two-metric projection: entries at a bound with the Lagrangian's gradient pushing out stay. The
+        # multipliers of the last direction tell which; what these get wrong is put right at once below.
+        guess = torch.cat([S.mu[rows].unsqueeze(-1), S.multipliers[rows]], -1) * scales
+        free = bounds.free(x, weighted(guess, G)) if bounds.present else None
+        products = S.hessian.products(rows, G if free is None else G * free.unsqueeze(1))
+        gram = products.gram * scales.unsqueeze(-1) * scales.unsqueeze(1)
+        found = steer(gram, c, S.mu[rows], equality)
+        d = -products.combine(torch.cat([found.mu.unsqueeze(-1), found.multipliers], -1) * scales)
+        if free is not None:
+            blocked = bounds.free(x, -d)
+            assert blocked is not None
+            d = d * free * blocked
+        S.put("d", rows, d)
+        S.promise[rows] = found.mu * found.change_f + found.violation_ahead - total_violation(c, equality)
+        S.mu[rows], S.multipliers[rows] = found.mu, found.multipliers
+        # Among many kinks all steps are short for a long while: begin at twice the last one, not at 1.
+        last = torch.where(S.t[rows] > 0, S.t[rows], 1.0)
+        S.t[rows], S.t_low[rows], S.t_high[rows] = (2 * last).clamp(max=1.0), 0.0, torch.inf
+        S.trials[rows] = 0
 
 
 def steer(gram: Tensor, c: Tensor, mu: Tensor, equality: Tensor) -> Steered:
@@ -44,7 +74,7 @@ def steer(gram: Tensor, c: Tensor, mu: Tensor, equality: Tensor) -> Steered:
     result = _direction(gram, c, mu, equality)
     if c.shape[-1] == 0:
         return result
-    v = violation(c, equality)
+    v = total_violation(c, equality)
     short = (v > NEGLIGIBLE) & (v - result.violation_ahead < SUFFICIENT * v)
     rows = short.nonzero().squeeze(-1)
     if rows.numel() == 0:
@@ -68,4 +98,4 @@ def _direction(gram: Tensor, c: Tensor, mu: Tensor, equality: Tensor) -> Steered
     lower = torch.where(equality, -1.0, 0.0).to(c).expand_as(c)
     multipliers = solve_box_qp(gram[:, 1:, 1:], coupling, lower, torch.ones_like(c))
     change = -matvec(gram, torch.cat([mu.unsqueeze(-1), multipliers], -1))
-    return Steered(multipliers, mu, change[:, 0], violation(c + change[:, 1:], equality))
+    return Steered(multipliers, mu, change[:, 0], total_violation(c + change[:, 1:], equality))

@@ -32,13 +32,7 @@ from pwcf.testproblems.geometry import (
     projection_polyhedron,
     projection_simplex,
 )
-from pwcf.testproblems.problem import (
-    TestProblem,
-    all_problems,
-    get,
-    names,
-)
-from pwcf.testproblems.smooth import (
+from pwcf.testproblems.hock_schittkowski import (
     hs6,
     hs7,
     hs10,
@@ -57,6 +51,12 @@ from pwcf.testproblems.smooth import (
     hs76,
     hs100,
     hs113,
+)
+from pwcf.testproblems.problem import (
+    TestProblem,
+    all_problems,
+    get,
+    names,
 )
 from pwcf.testproblems.structured import (
     lasso_box,

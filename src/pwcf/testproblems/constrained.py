@@ -11,9 +11,10 @@ import math
 import torch
 from torch import Tensor
 
-from pwcf.problems import eq, ineq
+from pwcf.solvers import eq, ineq
 from pwcf.testproblems import unconstrained as large
-from pwcf.testproblems.problem import TestProblem, full, largest, register, vector
+from pwcf.testproblems.data import full, largest, vector
+from pwcf.testproblems.problem import TestProblem, register
 
 _OWN = "Haarala, Miettinen, Makela (2004) objective, constraint of this package; "
 _LV = "Luksan, Vlcek (2000), linearly constrained minimax, "

@@ -1,12 +1,36 @@
-"""Reproducible data for the random instances: the same numbers on every platform and library version."""
+"""What problems are built from: vectors, row by row products, and random data.
+
+The random data are the same numbers on every platform and library version.
+"""
 
 from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+
+def vector(values: Sequence[float]) -> Tensor:
+    """A float64 vector."""
+    return torch.tensor(list(values), dtype=torch.float64)
+
+
+def full(n: int, value: float) -> Tensor:
+    """The float64 vector (value, ..., value) of length n."""
+    return torch.full((n,), value, dtype=torch.float64)
+
+
+def times_rows(x: Tensor, matrix: Tensor) -> Tensor:
+    """(b, n), (m, n) -> (b, m): matrix @ x for each row x; the value of a row does not depend on b."""
+    return (x[:, None, :] * matrix.to(x)).sum(-1)
+
+
+def largest(*pieces: Tensor) -> Tensor:
+    """The pointwise maximum of tensors of equal shape."""
+    return torch.stack(pieces, -1).amax(-1)
 
 
 def uniform(seed: int, *shape: int, low: float = -1.0, high: float = 1.0) -> Tensor:

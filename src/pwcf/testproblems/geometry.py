@@ -11,9 +11,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from pwcf.problems import Constraint, eq, ineq
-from pwcf.testproblems.data import signs, uniform
-from pwcf.testproblems.problem import TestProblem, full, register, times_rows
+from pwcf.solvers import Constraint, eq, ineq
+from pwcf.testproblems.data import full, signs, times_rows, uniform
+from pwcf.testproblems.problem import TestProblem, register
 
 _DESIGN = "random instance of this package, optimum in closed form; "
 

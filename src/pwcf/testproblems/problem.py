@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from pwcf.problems import Constraint
+from pwcf.solvers import Constraint
 
-Bounds = tuple[Tensor | float, Tensor | float]
+BoundsPair = tuple[Tensor | float, Tensor | float]
+"""(low, high), each a number or an (n,) tensor."""
 
 
 @dataclass(frozen=True, eq=False)
 class TestProblem:
-    """minimise objective(x) subject to constraints and bounds; f* = optimum is known.
+    """minimise objective(x) subject to constraints and bounds, with known optimum f*.
 
-    objective
-        (b, n) -> (b,), every row on its own, differentiable almost everywhere, any float dtype and device.
-    constraints
-        Made with ``ineq`` (c(x) <= 0) and ``eq`` (h(x) = 0); some are to be folded.
-    bounds
-        (low, high), each a number or an (n,) tensor, or None.
-    optimum
-        The global optimal value; for the non-convex problems the best value known (see ``reference``).
-    convex
-        True if objective and inequality functions are convex and the equality functions affine.
-    minimizer
-        One minimizer (n,), where it is known.
-    start, spread
-        Random starts are drawn uniformly from start +- spread, then clipped to the bounds.
+    Attributes:
+        name: as in ``testproblems.names()``.
+        n: number of variables.
+        objective: (b, n) -> (b,), every row on its own, differentiable almost everywhere, any float dtype and device.
+        constraints: made with ``ineq`` (c(x) <= 0) and ``eq`` (h(x) = 0); some are to be folded.
+        bounds: (low, high), each a number or an (n,) tensor, or None.
+        optimum: the global optimal value; for the non-convex problems the best value known (see ``reference``).
+        convex: whether objective and inequality functions are convex and the equality functions affine.
+        reference: where the problem and its optimum come from.
+        start: (n,) the middle of the starts.
+        spread: random starts are drawn uniformly from start +- spread, then clipped to the bounds.
+        minimizer: one minimizer (n,), where it is known.
     """
 
     __test__ = False
@@ -40,7 +39,7 @@ class TestProblem:
     n: int
     objective: Callable[[Tensor], Tensor]
     constraints: tuple[Constraint, ...]
-    bounds: Bounds | None
+    bounds: BoundsPair | None
     optimum: float
     convex: bool
     reference: str
@@ -49,7 +48,16 @@ class TestProblem:
     minimizer: Tensor | None = None
 
     def starts(self, count: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-        """``count`` random starts (count, n), the same for the same seed (whatever the dtype)."""
+        """Random starts.
+
+        Args:
+            count: how many.
+            seed: the same seed gives the same starts, whatever the dtype.
+            dtype: float32 or float64.
+
+        Returns:
+            (count, n), within the bounds.
+        """
         generator = torch.Generator().manual_seed(seed)
         noise = 2 * torch.rand(count, self.n, generator=generator, dtype=torch.float64) - 1
         x = self.start + self.spread * noise
@@ -88,23 +96,3 @@ def get(name: str, **kwargs: Any) -> TestProblem:
 def all_problems() -> list[TestProblem]:
     """Every test problem with its default arguments."""
     return [factory() for factory in _REGISTRY.values()]
-
-
-def vector(values: Sequence[float]) -> Tensor:
-    """A float64 vector."""
-    return torch.tensor(list(values), dtype=torch.float64)
-
-
-def full(n: int, value: float) -> Tensor:
-    """The float64 vector (value, ..., value) of length n."""
-    return torch.full((n,), value, dtype=torch.float64)
-
-
-def times_rows(x: Tensor, matrix: Tensor) -> Tensor:
-    """(b, n), (m, n) -> (b, m): matrix @ x for each row x; the value of a row does not depend on b."""
-    return (x[:, None, :] * matrix.to(x)).sum(-1)
-
-
-def largest(*pieces: Tensor) -> Tensor:
-    """The pointwise maximum of tensors of equal shape."""
-    return torch.stack(pieces, -1).amax(-1)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pwcf.problems import ineq
-from pwcf.testproblems.data import make_orthogonal_to, orthogonal, signs, uniform
-from pwcf.testproblems.problem import TestProblem, full, register, times_rows
+from pwcf.solvers import ineq
+from pwcf.testproblems.data import full, make_orthogonal_to, orthogonal, signs, times_rows, uniform
+from pwcf.testproblems.problem import TestProblem, register
 
 _DESIGN = "random instance of this package built from its dual certificate; "
 

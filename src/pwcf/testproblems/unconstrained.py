@@ -13,7 +13,8 @@ import math
 import torch
 from torch import Tensor
 
-from pwcf.testproblems.problem import TestProblem, full, largest, register, times_rows, vector
+from pwcf.testproblems.data import full, largest, times_rows, vector
+from pwcf.testproblems.problem import TestProblem, register
 
 _HMM = "Haarala, Miettinen, Makela (2004), "
 _LV = "Luksan, Vlcek (2000), "

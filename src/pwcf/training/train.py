@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pwcf._common.progress import progress_bar
 from pwcf.losses import cross_entropy
 from pwcf.models import Classifier, check_inputs
 from pwcf.problems import MaxLoss
-from pwcf.solvers import progress_bar
 from pwcf.training.inner import worst_points
 from pwcf.training.log import Epoch, TrainingLog
 from pwcf.training.schedule import rate

@@ -75,7 +75,7 @@ class Curvature:
 
     def times(self, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """H u and H v of (r, n) each."""
-        metric = self.H.metric(self.place, torch.stack([u, v], 1))
+        metric = self.H.products(self.place, torch.stack([u, v], 1))
         one, none = torch.ones_like(u[:, :1]), torch.zeros_like(u[:, :1])
         return metric.combine(torch.cat([one, none], 1)), metric.combine(torch.cat([none, one], 1))
 

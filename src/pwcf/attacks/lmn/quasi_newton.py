@@ -13,8 +13,8 @@ from torch import Tensor
 from pwcf.attacks.base import Task
 from pwcf.attacks.targets import resolve_targets
 from pwcf.losses import margin
-from pwcf.problems import ineq, is_surely_wrong
-from pwcf.solvers import minimize
+from pwcf.problems import is_surely_wrong
+from pwcf.solvers import ineq, minimize
 
 # Forward passes beside the evaluations: one for the images, and minimize() looks at its functions with up to two.
 LOOKS = 3

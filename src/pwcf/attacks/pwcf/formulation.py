@@ -26,7 +26,8 @@ from pwcf.attacks.base import Task
 from pwcf.attacks.pwcf.seen import Seen
 from pwcf.losses import as_loss, clip_level, clipped, margin
 from pwcf.metrics import HasSlackForm
-from pwcf.problems import Constraint, MaxLoss, ineq
+from pwcf.problems import MaxLoss
+from pwcf.solvers import Constraint, ineq
 
 
 @dataclass(frozen=True)

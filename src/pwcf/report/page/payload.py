@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pwcf._common.status import Status
 from pwcf.analysis import cross_metric, data_names, model_name
 from pwcf.report.page import attacks, headline, panels
 from pwcf.report.page.gallery import SAMPLES, Named, gallery_of
@@ -20,7 +21,6 @@ from pwcf.report.page.pictures import are_images, note_on
 from pwcf.report.page.provenance import provenance
 from pwcf.runs import RunError, load_run
 from pwcf.runs.figures import plain
-from pwcf.solvers import Status
 
 
 @dataclass(frozen=True)

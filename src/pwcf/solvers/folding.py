@@ -1,4 +1,4 @@
-"""Constraint folding: many constraints become one nonsmooth one with the same feasible set.
+"""Constraint folding: many constraints become a single nonsmooth one with the same feasible set.
 
 F(|h_1|, ..., max(c_1, 0), ...) <= 0 with F an l_p norm, p >= 1 (paper, "constraint-folding").
 """
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def violations(values: Tensor, sense: str) -> Tensor:
-    """max(c, 0) for inequalities, |h| for equalities."""
+    """The violation of every column, in the shape of ``values``: max(c, 0) for "ineq", |h| for "eq"."""
     return values.abs() if sense == "eq" else values.clamp(min=0)
 
 

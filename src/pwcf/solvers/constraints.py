@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 ConstraintFunction = Callable[..., Tensor]
@@ -15,7 +16,14 @@ ConstraintFunction = Callable[..., Tensor]
 
 @dataclass(frozen=True)
 class Constraint:
-    """One constraint function, its sense, and the norm its columns are folded with (None: not)."""
+    """One constraint function with its sense, as made by ``pwcf.ineq`` and ``pwcf.eq``.
+
+    Attributes:
+        sense: "ineq" for function(x) <= 0, "eq" for function(x) = 0.
+        function: (b, ...) -> (b,) or (b, k); None if the objective returns the values beside f.
+        fold: p of the l_p norm that folds the k columns into one; None: they are not folded.
+        name: what error messages call the constraint.
+    """
 
     sense: Literal["ineq", "eq"]
     function: ConstraintFunction | None = None
@@ -26,16 +34,37 @@ class Constraint:
 def ineq(function: ConstraintFunction | None = None, *, fold: bool | float = False, name: str = "ineq") -> Constraint:
     """The constraint function(x) <= 0, for every one of its k columns.
 
-    ``fold=True`` replaces the k columns by the single constraint ||max(c(x), 0)||_2 <= 0, which has
-    the same feasible set (paper, section "constraint-folding"); a number p >= 1 chooses the l_p norm.
-    Without a function the values are taken, in order, from what the objective returns beside f.
+    Args:
+        function: (b, ...) -> (b,) or (b, k). It may take a second argument ``rows``, the row indices. Without a
+            function the values are taken, in order, from what the objective returns beside f.
+        fold: True replaces the k columns by the single constraint ||max(c(x), 0)||_2 <= 0, which has the same
+            feasible set (paper, section "constraint-folding"). A number p >= 1 chooses the l_p norm.
+        name: what error messages call the constraint.
+
+    Returns:
+        The constraint, for ``pwcf.minimize(..., constraints=[...])``.
     """
     return Constraint("ineq", _callable(function, "ineq"), _fold_norm(fold, "ineq"), name)
 
 
 def eq(function: ConstraintFunction | None = None, *, fold: bool | float = False, name: str = "eq") -> Constraint:
-    """The constraint function(x) = 0, for every one of its k columns; folded: || |h(x)| ||_p <= 0."""
+    """The constraint function(x) = 0, for every one of its k columns.
+
+    Args:
+        function: as in ``pwcf.ineq``.
+        fold: True replaces the k columns by the single constraint ||h(x)||_2 <= 0; a number p >= 1 chooses the
+            l_p norm.
+        name: what error messages call the constraint.
+
+    Returns:
+        The constraint, for ``pwcf.minimize(..., constraints=[...])``.
+    """
     return Constraint("eq", _callable(function, "eq"), _fold_norm(fold, "eq"), name)
+
+
+def total_violation(values: Tensor, equality: Tensor) -> Tensor:
+    """Sum of max(c, 0) and |h| over the last axis of ``values`` (..., p); ``equality`` (p,) tells h from c."""
+    return torch.where(equality, values.abs(), values.clamp(min=0)).sum(-1)
 
 
 def _callable(function: ConstraintFunction | None, maker: str) -> ConstraintFunction | None:

@@ -1,4 +1,4 @@
-"""A progress bar, when asked for."""
+"""Progress bars by tqdm, an optional dependency."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Advance = Callable[..., None]
+"""advance(count, **figures): ``count`` more units are done; the figures are shown beside the bar."""
 
 
 @contextmanager
 def progress_bar(wanted: bool, title: str, total: int, unit: str) -> Iterator[Advance | None]:
-    """Yield ``advance(count, **figures)``, figures to be shown beside the bar, or None."""
+    """Show a progress bar while the context is open, if ``wanted``; yields its ``Advance``, or None without a bar."""
     if not wanted:
         yield None
         return

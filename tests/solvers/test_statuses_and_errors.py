@@ -345,17 +345,3 @@ def test_an_error_of_the_users_function_comes_through() -> None:
 
     with pytest.raises(ZeroDivisionError, match="mine"):
         pwcf.minimize(broken, ZEROS)
-
-
-# ---- statuses -----------------------------------------------------------------------------------------
-
-
-def test_every_status_has_a_sentence() -> None:
-    sentences = [status.sentence for status in Status]
-    assert all(sentence.endswith(".") and len(sentence) > 40 for sentence in sentences)
-    assert len(set(sentences)) == len(sentences)
-    assert [status for status in Status if status.ok] == [
-        Status.CONVERGED,
-        Status.FOUND,
-        Status.ALREADY_MISCLASSIFIED,
-    ]

@@ -34,8 +34,9 @@ def solve_triangular(matrix: Tensor, right: Tensor, upper: bool) -> Tensor:
 
 
 def cholesky(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Batched factors and whether they failed (0: no), the same bits wherever a row stands. For ``cholesky_solve``: of
-    a matrix of odd size they are one larger.
+    """Batched factors for ``cholesky_solve``, and whether they failed (0: no); the same bits wherever a row stands.
+
+    The factor of a matrix of odd size is one larger than the matrix.
     """
     factor, info = torch.linalg.cholesky_ex(_even(matrix) if matrix.shape[-1] % 2 else matrix)
     return factor, info
@@ -48,7 +49,7 @@ def cholesky_solve(right: Tensor, factor: Tensor) -> Tensor:
 
 
 def _even(matrix: Tensor) -> Tensor:
-    """One row and one column of the identity more."""
+    """The matrix with one more row and column of the identity."""
     m = matrix.shape[-1]
     matrix = pad(matrix, (0, 1, 0, 1))
     matrix[:, m, m] = 1

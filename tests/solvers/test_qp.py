@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import LinearConstraint, minimize
 from torch import Tensor
 
-from pwcf.solvers.dual_qp import solve_box_qp, solve_group_qp
+from pwcf.solvers.qp import solve_box_qp, solve_group_qp
 
 GAP = 1e-7  # the data below have entries of size one, so that this is a relative accuracy too
 

@@ -31,13 +31,13 @@ def _dense(hessian: InverseHessian, b: int, n: int, rows: Tensor | None = None) 
     """H as matrices (r, n, n): the Gram matrix of the unit vectors."""
     rows = _all(b) if rows is None else rows
     eye = torch.eye(n, dtype=torch.float64).expand(rows.numel(), n, n)
-    return hessian.metric(rows, eye).gram
+    return hessian.products(rows, eye).gram
 
 
 def _times(hessian: InverseHessian, rows: Tensor, v: Tensor) -> Tensor:
     """H v through ``combine``."""
     weight = torch.ones(rows.numel(), 1, dtype=torch.float64)
-    return hessian.metric(rows, v.unsqueeze(1)).combine(weight)
+    return hessian.products(rows, v.unsqueeze(1)).combine(weight)
 
 
 def _bfgs_step(H: Tensor, s: Tensor, y: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ def test_gram_and_combine_use_the_same_matrix(kind: str) -> None:
     for s, y in _pairs(b, n, 7):
         hessian.update(_all(b), s, y)
     V, weights = torch.randn(b, k, n, dtype=torch.float64), torch.randn(b, k, dtype=torch.float64)
-    metric, H = hessian.metric(_all(b), V), _dense(hessian, b, n)
+    metric, H = hessian.products(_all(b), V), _dense(hessian, b, n)
     torch.testing.assert_close(metric.gram, V @ H @ V.mT)
     torch.testing.assert_close(metric.combine(weights), torch.einsum("bij,bkj,bk->bi", H, V, weights))
 
@@ -179,7 +179,7 @@ def test_float32_keeps_its_dtype(kind: str) -> None:
     hessian = _make(kind, b, n, dtype=torch.float32)
     for s, y in _pairs(b, n, 4):
         hessian.update(_all(b), s.float(), y.float())
-    found = hessian.metric(_all(b), y.float().unsqueeze(1))
+    found = hessian.products(_all(b), y.float().unsqueeze(1))
     assert found.gram.dtype == torch.float64
     result = found.combine(torch.ones(b, 1, dtype=torch.float64))
     assert result.dtype == torch.float32

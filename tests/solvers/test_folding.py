@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import pwcf
-from pwcf.problems.folding import fold, violations
+from pwcf.solvers.folding import fold, violations
 
 NORMS = [1.0, 1.5, 2.0, 3.0, 40.0, math.inf]
 SENSES = ["ineq", "eq"]

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from pwcf.solvers.steering import SUFFICIENT, Steered, steer, violation
+from pwcf.solvers.constraints import total_violation
+from pwcf.solvers.steering import SUFFICIENT, Steered, steer
 
 INEQUALITY, EQUALITY = torch.tensor([False]), torch.tensor([True])
 
@@ -28,7 +29,7 @@ def _random(r: int, p: int, n: int) -> tuple[Tensor, Tensor]:
 def test_violation() -> None:
     values = torch.tensor([[1.0, -2.0, -3.0]], dtype=torch.float64)
     sense = torch.tensor([False, False, True])
-    assert float(violation(values, sense)) == 4.0
+    assert float(total_violation(values, sense)) == 4.0
 
 
 def test_without_constraints_it_is_steepest_descent() -> None:
@@ -54,7 +55,7 @@ def test_reported_changes_are_those_of_the_direction(sense: Tensor) -> None:
     found, direction = _steer(gradients, c, 0.7, equality)
     change = (gradients * direction.unsqueeze(1)).sum(-1)
     torch.testing.assert_close(found.change_f, change[:, 0])
-    torch.testing.assert_close(found.violation_ahead, violation(c + change[:, 1:], equality))
+    torch.testing.assert_close(found.violation_ahead, total_violation(c + change[:, 1:], equality))
     assert (found.multipliers.abs() <= 1).all()
     assert (found.mu <= 0.7).all()
     assert bool(sense) or (found.multipliers >= 0).all()
@@ -69,7 +70,7 @@ def test_direction_minimises_the_penalty_model(sense: Tensor) -> None:
 
     def model(d: Tensor) -> Tensor:
         change = (gradients * d.unsqueeze(1)).sum(-1)
-        return found.mu * change[:, 0] + violation(c + change[:, 1:], equality) + 0.5 * (d**2).sum(-1)
+        return found.mu * change[:, 0] + total_violation(c + change[:, 1:], equality) + 0.5 * (d**2).sum(-1)
 
     least = model(direction)
     for size in (1e-3, 1e-2, 1e-1, 1.0):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import pwcf
 from pwcf import Solution, testproblems
-from pwcf.problems.folding import fold
+from pwcf.solvers.folding import fold
 from pwcf.testproblems import TestProblem
 
 # Convex families with a known optimum other than zero.

@@ -1,4 +1,7 @@
-"""Why a row ended, as a value with a sentence: what happened, and what to try."""
+"""How the search for one row ended: one vocabulary for solvers, attacks and evaluations.
+
+A status is a value with a sentence that says what happened and what to try.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from enum import Enum
 
 
 class Status(Enum):
-    """How one row of a batch ended. ``status.sentence`` says what happened and what to try."""
+    """How the search for one row of a batch ended. ``status.sentence`` says what happened and what to try.
+
+    Solvers use the members from CONVERGED to NONFINITE; the last three answer questions about a classifier.
+    """
 
     CONVERGED = "converged"
     STALLED = "stalled"
@@ -59,7 +65,3 @@ _SENTENCES = {
     ),
     Status.ALREADY_MISCLASSIFIED: "The model is wrong on the sample as it is: radius 0, nothing to be found.",
 }
-
-
-STATUSES = list(Status)
-"""Statuses by the code that tensors carry."""

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from pwcf.problems import Constraint, eq, ineq
-from pwcf.testproblems.problem import Bounds, TestProblem, register, vector
+from pwcf.solvers import Constraint, eq, ineq
+from pwcf.testproblems.data import vector
+from pwcf.testproblems.problem import BoundsPair, TestProblem, register
 
 Columns = Callable[..., Sequence[Tensor]]
 
@@ -37,7 +38,7 @@ def _hs(
     convex: bool,
     below: Columns | None = None,
     zero: Columns | None = None,
-    bounds: Bounds | None = None,
+    bounds: BoundsPair | None = None,
 ) -> TestProblem:
     """Problem ``number``: objective(x1, ..., xn) s.t. below(x1, ...) <= 0 and zero(x1, ...) = 0."""
     constraints: list[Constraint] = []
