@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from pwcf._common.rows import per_row
 from pwcf.attacks.base import Answer, Diagnostics, Task
 from pwcf.losses import margin
 from pwcf.metrics import dual_norm
@@ -71,7 +72,7 @@ class _Bracket:
         if task.known is not None:
             known = self.measure.distance64(task.known)
             self.high = torch.where(known > 0, known, self.high)
-            self.best = torch.where(_column(known > 0, task.images), task.known, self.best)
+            self.best = torch.where(per_row(known > 0, task.images), task.known, self.best)
 
     def next_eps(self) -> Tensor:
         """(n,) the middle; below the best radius where the bracket is narrow; further out where nothing is found."""
@@ -104,7 +105,7 @@ def _drawn_in(task: Task, points: Tensor, wrong: Tensor, times: int) -> Tensor:
     near = part.images
     for _ in range(times):
         middle = 0.5 * (near + far)
-        hit = _column(_is_wrong(part, middle), middle)
+        hit = per_row(_is_wrong(part, middle), middle)
         near, far = torch.where(hit, near, middle), torch.where(hit, middle, far)
     return points.index_copy(0, rows, far)
 
@@ -118,8 +119,3 @@ def _linear_distance(task: Task) -> Tensor:
     size = dual_norm(metric, gradient.flatten(1).double())
     distance = loss.abs().double() / size
     return torch.where(torch.isfinite(distance) & (distance > 0), distance, torch.ones_like(distance))
-
-
-def _column(flags: Tensor, like: Tensor) -> Tensor:
-    """(n,) flags in the shape that broadcasts over images."""
-    return flags.to(like.device).view(-1, *(1 for _ in range(like.dim() - 1)))

@@ -1,4 +1,4 @@
-"""Attacks and whole portfolios by name."""
+"""Attacks and presets, which are several attacks together, by name."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ ATTACKS: dict[str, Callable[[], Attack]] = {
     "ppgd": Ppgd,
     **{name: partial(AdvLib, name) for name in ADV_LIB},
 }
-
+# Names that share this much of their letters may have been meant: difflib's own.
+ALIKE = 0.6
 
 RENAMED = {"pwcf-folded": "pwcf", "pwcf-folded-ce": "pwcf-ce", "pwcf-folded-margin": "pwcf-margin"}
 """Names of version 0.1.0 that are no longer names of anything, and what they are called now."""
@@ -163,9 +164,13 @@ def as_attack(attack: AttackLike) -> Attack:
 
 
 def _closest(name: str) -> str:
-    """A question that names the attack or preset that is spelt most alike, if one is."""
-    alike = difflib.get_close_matches(name.lower(), [*ATTACKS, *PRESETS], n=1)
-    return f"; did you mean {alike[0]!r}?" if alike else ""
+    """A question that names the attack or preset that is spelt most alike, if one is; the first of several."""
+
+    def likeness(known: str) -> float:
+        return difflib.SequenceMatcher(None, name.lower(), known).ratio()
+
+    closest = max((*ATTACKS, *PRESETS), key=likeness)
+    return f"; did you mean {closest!r}?" if likeness(closest) >= ALIKE else ""
 
 
 def _kind(thing: object) -> str:

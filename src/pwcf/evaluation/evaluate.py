@@ -1,4 +1,4 @@
-"""``evaluate``: schedule, portfolio, budget; every answer verified before it counts."""
+"""``evaluate``: arguments checked, attacks resolved, the work done by an ``Evaluator``."""
 
 from __future__ import annotations
 
@@ -61,6 +61,9 @@ def evaluate(
             224 x 224 in colour).
         tol: share of the radius that may be left to gain for a sample to say "converged".
         progress: show a progress bar (needs tqdm).
+
+    Returns:
+        A ``Run``: per sample the radius (n,), the verified point ``x_adv`` (n, ...), status, evidence and passes.
     """
     started = time.perf_counter()
     classifier = _classifier(model, bounds)

@@ -96,6 +96,8 @@ class Evaluator:
         self.stationarity, self.violation, self.shrink, self.excess = (
             torch.full((n,), torch.nan, dtype=torch.float64) for _ in range(4)
         )
+        # As many columns as there are classes, from the first look at the model.
+        self.clean_logits, self.logits = torch.zeros(n, 0), torch.zeros(n, 0)
         self.records = {attack.name: AttackRecord(attack, n) for attack in self.attacks}
         self.models = MODELS if self.budget >= SMALL_BUDGET * len(self.attacks) else MODELS_SMALL
         self.eps = self.problem.radii(n) if isinstance(self.problem, MaxLoss) else None
@@ -136,6 +138,10 @@ class Evaluator:
         here = samples.to(self.images.device)
         images, labels = self.images[here], self.labels[here]
         logits = self.model.logits(images, samples)
+        if self.logits.shape[1] == 0:
+            shape = (len(self.images), logits.shape[1])
+            self.clean_logits, self.logits = (torch.full(shape, torch.nan, dtype=logits.dtype) for _ in range(2))
+        self.clean_logits[samples] = self.logits[samples] = logits.detach().cpu()
         finite = is_defined(logits).cpu()
         # As anyone would count accuracy: where logits tie, the first class is the model's.
         wrong = ((logits.argmax(1) == labels) == self.problem.targeted).cpu() & finite
@@ -189,6 +195,7 @@ class Evaluator:
         nearer = samples[better]
         self.radius[nearer], self.adversarial[nearer] = distance[better], True
         self.x_adv[nearer.to(self.x_adv.device)] = points[better.to(points.device)]
+        self.logits[nearer] = checked.logits.cpu()[better]
         for sample in nearer.tolist():
             self.attack[sample] = attack.name
         return None
@@ -264,7 +271,7 @@ class Evaluator:
         return Run(
             self.problem, self.radius, self.adversarial, self.x_adv, self.status, evidence, self.model.passes,
             self.model.metric_passes, self.attack, seconds, remarks,
-            [record.contribution() for record in self.records.values()],
+            [record.contribution() for record in self.records.values()], self.clean_logits, self.logits,
         )  # fmt: skip
 
 

@@ -67,6 +67,11 @@ class Run:
     """what looked wrong with the model or its answers, in sentences"""
     contributions: list[Contribution]
     """what every attack found, in the order they were asked"""
+    clean_logits: Tensor
+    """(n, classes) of the images, on the CPU, in the model's dtype; (0, 0) where there are no images"""
+    logits: Tensor
+    """(n, classes) of ``x_adv`` as they were verified, each in a call of its own; those of the images where none was
+    found or none was needed"""
 
     def select(self, rows: Tensor) -> Run:
         """The answers about some of the samples (m,), by their places."""
@@ -87,6 +92,8 @@ class Run:
             passes=self.passes.select(rows),
             metric_passes=self.metric_passes.select(rows),
             attack=[self.attack[i] for i in rows.tolist()],
+            clean_logits=self.clean_logits[rows],
+            logits=self.logits[rows],
             contributions=[replace(c, radius=c.radius[rows], passes=c.passes[rows]) for c in self.contributions],
         )
 

@@ -33,17 +33,24 @@ def cross_entropy(logits: Tensor, labels: Tensor, targets: Tensor | None = None)
 def dlr(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
     """The margin divided by a difference of the largest logits: blind to their scale (Croce and Hein 2020).
 
-    With fewer classes than the formula needs (3, with a target 4) it divides by the spread of all of them.
+    With fewer classes than the formula needs (``dlr_classes``) it divides by the spread of all of them.
     """
     ordered = logits.sort(dim=1, descending=True).values
-    needed = 3 if targets is None else 4
-    if logits.shape[1] < needed:
+    if logits.shape[1] < dlr_classes(targets is not None):
         spread = ordered[:, 0] - ordered[:, -1]
     elif targets is None:
         spread = ordered[:, 0] - ordered[:, 2]
     else:
         spread = ordered[:, 0] - 0.5 * (ordered[:, 2] + ordered[:, 3])
     return margin(logits, labels, targets) / spread.clamp(min=1e-12)
+
+
+def dlr_classes(targeted: bool) -> int:
+    """How many classes DLR needs: it divides by differences of the three largest logits, with a target of four.
+
+    With fewer it is constant or nearly so, and has no slope to follow.
+    """
+    return 4 if targeted else 3
 
 
 LOSSES: dict[str, Loss] = {"margin": margin, "ce": cross_entropy, "dlr": dlr}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pwcf.attacks.base import Answer, Attack, Task, check_settings
-from pwcf.attacks.fab.geometry import Weights
-from pwcf.attacks.fab.schedule import LOOK, planned
-from pwcf.attacks.fab.search import Search
+from pwcf.attacks.fab.geometry import FabWeights
+from pwcf.attacks.fab.search import LOOK, FabSchedule, FabSearch
 from pwcf.metrics import HasHalfspaceStep, Norm
 from pwcf.problems import Problem
 
@@ -68,9 +67,9 @@ class Fab(Attack):
         # A wanted class has one boundary that counts, to the likeliest of the others wherever a row is.
         one = targeted or self.targets is not None
         targets = 1 if targeted or self.targets is None else min(self.targets, others)
-        plan = planned(task.budget, targets, 1 if one else others, self.steps, self.restarts)
-        if plan is None:
+        schedule = FabSchedule.within(task.budget, targets, 1 if one else others, self.steps, self.restarts)
+        if schedule is None:
             return Answer(task.images)
         fixed = not targeted and self.targets is not None
-        weights = Weights(self.alpha_max, self.eta, self.beta)
-        return Search(task, metric, plan, weights, at_image).run(fixed)
+        weights = FabWeights(self.alpha_max, self.eta, self.beta)
+        return FabSearch(task, metric, schedule, weights, at_image).run(fixed)

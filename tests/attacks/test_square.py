@@ -13,14 +13,12 @@ from torch import Tensor
 
 import pwcf
 from pwcf import Classifier, MaxLoss, MinRadius
+from pwcf._common.rng import RowRng
 from pwcf.attacks import Attack, Task
 from pwcf.attacks.square import Square
-from pwcf.attacks.square.ball import Ball
-from pwcf.attacks.square.bumps import bump_pairs
-from pwcf.attacks.square.draws import Draws
-from pwcf.attacks.square.schedule import stages
-from pwcf.attacks.square.search import MOVES
-from pwcf.attacks.square.windows import Grid, Reach
+from pwcf.attacks.square.l2_l1 import bump_pairs
+from pwcf.attacks.square.search import PROPOSALS, window_stages
+from pwcf.attacks.square.windows import Grid, MaskExtent, SquareBall
 from pwcf.metrics import L1, as_metric, distance64
 from pwcf.models import CountedClassifier
 from pwcf.problems import Problem
@@ -269,17 +267,17 @@ def test_every_query_stays_in_its_windows_and_can_be_taken_back(norm: str, shape
     p = as_metric(norm).p  # type: ignore[attr-defined]
     images = torch.full((ROWS, *shape), 0.5, dtype=torch.float64)
     eps = torch.full((ROWS,), 0.2, dtype=torch.float64)
-    ball = Ball.of(p, images, images - 9, images + 9, eps)
-    moves = MOVES[p](ball, Draws(range(ROWS), images.device))
+    ball = SquareBall.of(p, images, images - 9, images + 9, eps)
+    proposal = PROPOSALS[p](ball, RowRng(range(ROWS), images.device))
     radius = eps if norm == "linf" else ball.inner
     changed_rows = 0
-    for share, queries in stages(40, 0.8):
-        sides = ball.grid.sides(share, moves.least)
-        moves.draw(sides, queries)
+    for share, queries in window_stages(40, 0.8):
+        sides = ball.grid.sides(share, proposal.least)
+        proposal.draw(sides, queries)
         for query in range(queries):
-            before = moves.points.clone()
-            moves.propose(query)
-            tried = moves.points.clone()
+            before = proposal.points.clone()
+            proposal.propose(query)
+            tried = proposal.points.clone()
             size = torch.linalg.vector_norm((tried - ball.centre).flatten(1), ord=p, dim=1)
             torch.testing.assert_close(size, radius, rtol=1e-9, atol=0)
             if norm == "linf":
@@ -288,53 +286,53 @@ def test_every_query_stays_in_its_windows_and_can_be_taken_back(norm: str, shape
                 windows = 1 if norm == "linf" else 2
                 assert ((tried != before).any(1).sum(1) <= windows * sides[0] * sides[1]).all()
             changed_rows += int((tried != before).flatten(1).any(1).sum())
-            moves.settle(torch.zeros(ROWS, dtype=torch.bool))
-            assert torch.equal(moves.points, before)
-            moves.propose(query)
+            proposal.settle(torch.zeros(ROWS, dtype=torch.bool))
+            assert torch.equal(proposal.points, before)
+            proposal.propose(query)
             better = torch.arange(ROWS) % 2 == query % 2
-            moves.settle(better)
-            assert torch.equal(moves.points[better], tried[better])
-            assert torch.equal(moves.points[~better], before[~better])
+            proposal.settle(better)
+            assert torch.equal(proposal.points[better], tried[better])
+            assert torch.equal(proposal.points[~better], before[~better])
     assert changed_rows > 0.3 * 40 * ROWS
 
 
 def test_nothing_of_the_ball_is_spent_on_entries_that_must_not_change() -> None:
     images = torch.full((ROWS, 2, 8, 8), 0.5, dtype=torch.float64)
     far = 9.0 * ((torch.arange(8).unsqueeze(1) + torch.arange(8)) % 2)  # a chessboard: every window has free entries
-    ball = Ball.of(2.0, images, images - far, images + far, torch.full((ROWS,), 0.2, dtype=torch.float64))
-    moves = MOVES[2.0](ball, Draws(range(ROWS), images.device))
-    for share, queries in stages(20, 0.8):
-        moves.draw(ball.grid.sides(share, moves.least), queries)
+    ball = SquareBall.of(2.0, images, images - far, images + far, torch.full((ROWS,), 0.2, dtype=torch.float64))
+    proposal = PROPOSALS[2.0](ball, RowRng(range(ROWS), images.device))
+    for share, queries in window_stages(20, 0.8):
+        proposal.draw(ball.grid.sides(share, proposal.least), queries)
         for query in range(queries):
-            moves.propose(query)
-            change = moves.points - ball.centre
+            proposal.propose(query)
+            change = proposal.points - ball.centre
             torch.testing.assert_close(change.flatten(1).norm(dim=1), ball.inner)
             assert (change[:, :, far.flatten() == 0] == 0).all()
-            moves.settle(torch.ones(ROWS, dtype=torch.bool))
+            proposal.settle(torch.ones(ROWS, dtype=torch.bool))
 
 
 def test_in_l1_only_entries_that_change_are_projected_and_that_is_exact() -> None:
     generator = torch.Generator().manual_seed(0)
     images = torch.rand(ROWS, 3, 6, 5, generator=generator, dtype=torch.float64)
     eps = torch.linspace(0.2, 4, ROWS, dtype=torch.float64)
-    ball = Ball.of(1.0, images, torch.zeros_like(images), torch.ones_like(images), eps)
-    moves = MOVES[1.0](ball, Draws(range(ROWS), images.device))
+    ball = SquareBall.of(1.0, images, torch.zeros_like(images), torch.ones_like(images), eps)
+    proposal = PROPOSALS[1.0](ball, RowRng(range(ROWS), images.device))
     changes = torch.randn(ROWS, 3, 30, generator=generator, dtype=torch.float64)
     changes[torch.rand(changes.shape, generator=generator) < 0.7] = 0
     changes[3] = 0
     box = ball.lower.flatten(1), ball.upper.flatten(1)
     expected = L1().project((ball.centre + changes).flatten(1), ball.centre.flatten(1), ball.inner, *box)
-    torch.testing.assert_close(moves._projected(changes).flatten(1), expected)  # type: ignore[attr-defined]
+    torch.testing.assert_close(proposal._projected(changes).flatten(1), expected)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("steps", [1, 24, 999, 4999, 10_000])
 def test_windows_are_halved_as_published(steps: int) -> None:
-    shares = [share for share, count in stages(steps, 0.8) for _ in range(count)]
+    shares = [share for share, count in window_stages(steps, 0.8) for _ in range(count)]
     assert len(shares) == steps
     ends = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
     for step, share in enumerate(shares):
         assert share == 0.8 / 2 ** sum(int(step / steps * 10_000) > end for end in ends)
-    assert stages(0, 0.8) == []
+    assert window_stages(0, 0.8) == []
 
 
 @pytest.mark.parametrize(
@@ -366,7 +364,7 @@ def test_all_places_are_as_likely_and_none_is_out_of_reach() -> None:
     free[0] = True
     free[1, 0, 3, 6:8] = True
     uniform = torch.rand(2, 30_000, 2, generator=torch.Generator().manual_seed(0))
-    lines, columns = Reach.of(free).places(uniform, (2, 3), grid)
+    lines, columns = MaskExtent.of(free).places(uniform, (2, 3), grid)
     places = [Counter(zip(*(t[row].tolist() for t in (lines, columns)), strict=True)) for row in (0, 1)]
     assert set(places[0]) == {(line, column) for line in range(4) for column in range(7)}
     assert set(places[1]) == {(line, column) for line in (2, 3) for column in (4, 5, 6)}
@@ -379,7 +377,7 @@ def test_large_images_keep_their_last_line_and_column_unless_nothing_else_is_fre
     free[0] = True
     free[1, 0, 15, 19] = True
     uniform = torch.rand(2, 3000, 2, generator=torch.Generator().manual_seed(0))
-    lines, columns = Reach.of(free).places(uniform, (3, 5), grid)
+    lines, columns = MaskExtent.of(free).places(uniform, (3, 5), grid)
     assert (int(lines[0].max()), int(columns[0].max())) == (12, 14)
     assert set(lines[1].tolist()) == {13}
     assert set(columns[1].tolist()) == {15}

@@ -11,10 +11,8 @@ from torch import Tensor, nn
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.attacks import Task
 from pwcf.attacks.apgd import Apgd
-from pwcf.attacks.apgd.ball import Ball
-from pwcf.attacks.apgd.plan import Plan, cost, phases
-from pwcf.attacks.apgd.rows import State
-from pwcf.attacks.apgd.rules import Halving, Sparse, checkpoints
+from pwcf.attacks.apgd.attack import ApgdSchedule, cost, phases
+from pwcf.attacks.apgd.rules import ApgdBall, AscentState, HalvingRule, SparsityRule, checkpoints
 from pwcf.metrics import distance64
 from pwcf.models import CountedClassifier
 from pwcf.problems import Problem, is_wrong
@@ -75,10 +73,10 @@ def _task(
     return Task(model, problem, images, labels, torch.arange(len(images)), lower, upper, eps, budget, 0)
 
 
-def _ball(metric: str, x: Tensor, eps: float, sequential: bool = False) -> Ball:
+def _ball(metric: str, x: Tensor, eps: float, sequential: bool = False) -> ApgdBall:
     model = CountedClassifier(Classifier(Linear()), len(x))
     task = _task(model, MaxLoss(metric, eps), x, torch.zeros(len(x), dtype=torch.int64), 100)
-    return Ball.of(task, torch.arange(len(x)), 1.0, sequential)
+    return ApgdBall.of(task, torch.arange(len(x)), 1.0, sequential)
 
 
 # ---- answers ----------------------------------------------------------------------------------------
@@ -188,13 +186,13 @@ def test_plans() -> None:
     assert cost(1.0, 100) == 205  # every phase begins with a look of its own
     assert [(phase.factor, phase.steps) for phase in phases(1.0, 100)] == [(3, 30), (2, 30), (1, 40)]
     assert sum(phase.steps for phase in phases(1.0, 11)) == 11
-    assert Plan.within(2000, 2.0, None, None) == Plan(10, 99)
-    assert Plan.within(2000, 2.0, 100, None) == Plan(9, 100)
-    assert Plan.within(2000, 2.0, 100, 1) == Plan(1, 100)
-    assert Plan.within(500, 2.0, 100, 5) == Plan(2, 100)  # fewer restarts first
-    assert Plan.within(150, 2.0, 100, 5) == Plan(1, 74)  # then fewer steps
-    assert Plan.within(1010, 2.0, None, 5) == Plan(5, 100)
-    assert Plan.within(2, 2.0, None, None).steps == 0
+    assert ApgdSchedule.within(2000, 2.0, None, None) == ApgdSchedule(10, 99)
+    assert ApgdSchedule.within(2000, 2.0, 100, None) == ApgdSchedule(9, 100)
+    assert ApgdSchedule.within(2000, 2.0, 100, 1) == ApgdSchedule(1, 100)
+    assert ApgdSchedule.within(500, 2.0, 100, 5) == ApgdSchedule(2, 100)  # fewer restarts first
+    assert ApgdSchedule.within(150, 2.0, 100, 5) == ApgdSchedule(1, 74)  # then fewer steps
+    assert ApgdSchedule.within(1010, 2.0, None, 5) == ApgdSchedule(5, 100)
+    assert ApgdSchedule.within(2, 2.0, None, None).steps == 0
 
 
 def test_samples_that_are_broken_cost_no_more() -> None:
@@ -218,9 +216,9 @@ def test_checkpoints_are_the_published_ones() -> None:
 def test_steps_are_halved_where_they_do_not_help() -> None:
     x = torch.full((3, N), 0.5)
     ball = _ball("l2", x, 0.1)
-    state = State.at(x, torch.arange(3), torch.full((3,), -1))
+    state = AscentState.at(x, torch.arange(3), torch.full((3,), -1))
     state.learn(torch.zeros(3), torch.ones(3, N))
-    rule = Halving.begin(state, ball, 100)
+    rule = HalvingRule.begin(state, ball, 100)
     for number in range(1, 42):
         state.move(torch.full((3, N), 0.5 + 1e-3 * number))
         # Row 0 rises all the time, row 1 never, row 2 every other time but in all.
@@ -239,10 +237,10 @@ def test_steps_are_halved_where_they_do_not_help() -> None:
 def test_sparse_steps_move_the_steepest_entries_by_as_much_each() -> None:
     x = torch.full((2, N), 0.5)
     ball = _ball("l1", x, 0.3)
-    state = State.at(x, torch.arange(2), torch.full((2,), -1))
+    state = AscentState.at(x, torch.arange(2), torch.full((2,), -1))
     gradient = torch.stack([torch.arange(1.0, N + 1), -torch.arange(1.0, N + 1)])
     state.learn(torch.zeros(2), gradient)
-    rule = Sparse.begin(state, ball, 100, first=True)
+    rule = SparsityRule.begin(state, ball, 100, first=True)
     move = rule.step(state, ball) - x
     k = int(0.2 * N)
     expected = torch.zeros(2, N)

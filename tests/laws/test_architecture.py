@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = "pwcf"
-SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
+SOURCE = Path(__file__).parents[2] / "src" / PACKAGE
 ORDER = (
     "_common",
     "zoo",

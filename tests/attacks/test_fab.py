@@ -14,9 +14,8 @@ from oracles.linear import boxed_radii, exact_radii
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.attacks import Task
 from pwcf.attacks.fab import Fab
-from pwcf.attacks.fab.geometry import Box, Plane, onto_plane
-from pwcf.attacks.fab.planes import Planes
-from pwcf.attacks.fab.schedule import Plan, planned
+from pwcf.attacks.fab.geometry import BoundaryPlanes, FlatBox, Plane, onto_plane
+from pwcf.attacks.fab.search import FabSchedule
 from pwcf.metrics import Lp, as_metric, distance64
 from pwcf.models import CountedClassifier
 from pwcf.problems import Problem
@@ -170,27 +169,27 @@ def test_no_budget_is_exceeded(targets: int | None, targeted: bool) -> None:
 @pytest.mark.parametrize(
     ("budget", "targets", "classes", "steps", "restarts", "expected"),
     [
-        (5100, 1, 9, 100, 5, Plan(5, 1, 100, 9)),  # FAB as published, nine gradients a step
-        (100000, 1, 9, 100, 5, Plan(5, 1, 100, 9)),
-        (2000, 9, 1, 100, 1, Plan(1, 9, 100, 1)),  # FAB-T as published
-        (5010, 1, 9, None, None, Plan(5, 1, 100, 9)),
-        (1900, 1, 9, None, None, Plan(2, 1, 94, 9)),
-        (500, 1, 9, None, None, Plan(1, 1, 49, 9)),
-        (25, 1, 9, None, None, Plan(1, 1, 10, 1)),  # nine gradients for two steps: rather one for ten
-        (300, 1, 99, None, None, Plan(1, 1, 10, 28)),
-        (4000, 9, 1, None, None, Plan(2, 9, 110, 1)),
-        (1000, 9, 1, None, None, Plan(1, 9, 54, 1)),
-        (300, 9, 1, None, None, Plan(1, 2, 73, 1)),
-        (100, 9, 1, None, None, Plan(1, 1, 47, 1)),
-        (700, 9, 1, 100, 3, Plan(1, 3, 100, 1)),  # steps that are asked for are kept, targets are fewer
-        (100, 9, 1, 100, 3, Plan(1, 1, 47, 1)),
+        (5100, 1, 9, 100, 5, FabSchedule(5, 1, 100, 9)),  # FAB as published, nine gradients a step
+        (100000, 1, 9, 100, 5, FabSchedule(5, 1, 100, 9)),
+        (2000, 9, 1, 100, 1, FabSchedule(1, 9, 100, 1)),  # FAB-T as published
+        (5010, 1, 9, None, None, FabSchedule(5, 1, 100, 9)),
+        (1900, 1, 9, None, None, FabSchedule(2, 1, 94, 9)),
+        (500, 1, 9, None, None, FabSchedule(1, 1, 49, 9)),
+        (25, 1, 9, None, None, FabSchedule(1, 1, 10, 1)),  # nine gradients for two steps: rather one for ten
+        (300, 1, 99, None, None, FabSchedule(1, 1, 10, 28)),
+        (4000, 9, 1, None, None, FabSchedule(2, 9, 110, 1)),
+        (1000, 9, 1, None, None, FabSchedule(1, 9, 54, 1)),
+        (300, 9, 1, None, None, FabSchedule(1, 2, 73, 1)),
+        (100, 9, 1, None, None, FabSchedule(1, 1, 47, 1)),
+        (700, 9, 1, 100, 3, FabSchedule(1, 3, 100, 1)),  # steps that are asked for are kept, targets are fewer
+        (100, 9, 1, 100, 3, FabSchedule(1, 1, 47, 1)),
         (5, 1, 9, None, None, None),
     ],
 )
 def test_plans(
-    budget: int, targets: int, classes: int, steps: int | None, restarts: int | None, expected: Plan | None
+    budget: int, targets: int, classes: int, steps: int | None, restarts: int | None, expected: FabSchedule | None
 ) -> None:
-    plan = planned(budget, targets, classes, steps, restarts)
+    plan = FabSchedule.within(budget, targets, classes, steps, restarts)
     assert plan == expected
     assert plan is None or plan.passes <= budget
 
@@ -198,7 +197,7 @@ def test_plans(
 def test_what_a_plan_costs_is_what_is_spent() -> None:
     net = bent(12, 10)
     images, labels = labelled(net, (3, 12))
-    for attack, plan in ((Fab(None, 6, 2), Plan(2, 1, 6, 9)), (Fab(4, 6, 2), Plan(2, 4, 6, 1))):
+    for attack, plan in ((Fab(None, 6, 2), FabSchedule(2, 1, 6, 9)), (Fab(4, 6, 2), FabSchedule(2, 4, 6, 1))):
         task = task_of(net, images, labels, MinRadius("l2"), 500)
         attack(task)
         assert task.model.passes.total.tolist() == [plan.passes] * 3
@@ -358,7 +357,7 @@ def test_an_undefined_point_has_no_plane(value: float) -> None:
 
     images = torch.tensor([[0.4], [0.6]]).expand(2, 4).contiguous()
     task = task_of(model, images, torch.tensor([0, 0]), MinRadius("l2"), 100)
-    planes, rows = Planes(task, Lp(2.0)), torch.arange(2)
+    planes, rows = BoundaryPlanes(task, Lp(2.0)), torch.arange(2)
     for _, plane in (planes.of_class(rows, images, torch.tensor([1, 1])), planes.of_nearest(rows, images, 2)):
         assert plane.usable.tolist() == [True, False]
         assert torch.isfinite(plane.g).all()
@@ -471,7 +470,7 @@ def test_projections_from_both_sides_end_on_the_plane(metric: str) -> None:
     point, g = torch.rand(20, 15, dtype=torch.float64), torch.randn(20, 15, dtype=torch.float64)
     inside = torch.rand(20, 15, dtype=torch.float64)
     plane = Plane(g, (g * inside).sum(1), torch.ones(20, dtype=torch.bool))
-    box = Box(torch.zeros_like(point), torch.ones_like(point))
+    box = FlatBox(torch.zeros_like(point), torch.ones_like(point))
     before = (g * point).sum(1) - plane.h
     assert (before > 0).any()
     assert (before < 0).any()
