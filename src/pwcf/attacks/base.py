@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from pwcf.metrics import ReferenceDistance
+from pwcf.metrics import Norm, ReferenceDistance
 from pwcf.models import CountedClassifier
 from pwcf.problems import Problem
 
@@ -125,6 +125,19 @@ def check_settings(attack: object, *names: str, least: int = 1) -> None:
         value = getattr(attack, name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
             raise ValueError(f"{name}: expected an integer >= {least} or None, found {value!r}")
+
+
+def needs_norm(attack: str, problem: Problem, **methods: type) -> str | None:
+    """Why an attack that needs a norm with these methods cannot answer; None if it can.
+
+    ``methods``: their names, each with the capability of ``pwcf.metrics`` that says whether a metric has it.
+    """
+    metric = problem.metric
+    missing = [name for name, capability in methods.items() if not isinstance(metric, capability)]
+    if isinstance(metric, Norm) and not missing:
+        return None
+    lacks = f"has no {' and no '.join(missing)}" if isinstance(metric, Norm) else "is no norm"
+    return f"{attack} needs a norm with {' and '.join(methods)}; {metric.name} {lacks}."
 
 
 def needs_slope(problem: Problem) -> str | None:

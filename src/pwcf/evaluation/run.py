@@ -68,10 +68,11 @@ class Run:
     contributions: list[Contribution]
     """what every attack found, in the order they were asked"""
     clean_logits: Tensor
-    """(n, classes) of the images, on the CPU, in the model's dtype; (0, 0) where there are no images"""
+    """(n, classes) what the model says of the images, in its own dtype, on the CPU; (n, 0) in a run that was read from
+    disk, and where there are no images to ask the model about"""
     logits: Tensor
-    """(n, classes) of ``x_adv`` as they were verified, each in a call of its own; those of the images where none was
-    found or none was needed"""
+    """(n, classes) what it said of ``x_adv`` when the points were verified, each in a call of its own; where x_adv is
+    the image, ``clean_logits``"""
 
     def select(self, rows: Tensor) -> Run:
         """The answers about some of the samples (m,), by their places."""

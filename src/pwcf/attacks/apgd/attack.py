@@ -10,11 +10,11 @@ from torch import Tensor
 
 from pwcf._common.rng import seeds_of
 from pwcf.attacks.apgd.ascent import ApgdObjective, ApgdPhase, ascend
-from pwcf.attacks.base import Answer, Attack, Task, check_settings
+from pwcf.attacks.base import Answer, Attack, Task, check_settings, needs_norm
 from pwcf.attacks.radius_search import search_radius
 from pwcf.attacks.targets import ANY
 from pwcf.losses import as_loss, mask_label
-from pwcf.metrics import HasProjection, HasSteepest, Norm
+from pwcf.metrics import HasProjection
 from pwcf.problems import MaxLoss, MinRadius, Problem
 
 # The pass that ranks the classes.
@@ -61,10 +61,7 @@ class Apgd(Attack):
         return ", ".join(parts + ["sequential projections"] * self.sequential)
 
     def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
-        metric = problem.metric
-        if isinstance(metric, Norm) and isinstance(metric, HasProjection) and isinstance(metric, HasSteepest):
-            return None
-        return f"{self.name} needs a norm with project and steepest; {metric.name} does not offer them."
+        return needs_norm(self.name, problem, project=HasProjection)
 
     def __call__(self, task: Task) -> Answer:
         if reason := self.unsupported_reason(task.problem, None):

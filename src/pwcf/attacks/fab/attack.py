@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pwcf.attacks.base import Answer, Attack, Task, check_settings
+from pwcf.attacks.base import Answer, Attack, Task, check_settings, needs_norm
 from pwcf.attacks.fab.geometry import FabWeights
 from pwcf.attacks.fab.search import LOOK, FabSchedule, FabSearch
 from pwcf.metrics import HasHalfspaceStep, Norm
@@ -49,11 +49,7 @@ class Fab(Attack):
         return f"pwcf's own {kind}, {steps}, {restarts}, {constants}"
 
     def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
-        """Why there is no answer to such a problem, if there is none."""
-        metric = problem.metric
-        if isinstance(metric, Norm) and isinstance(metric, HasHalfspaceStep):
-            return None
-        return f"{self.name} needs a norm with nearest_on_halfspace; {metric.name} does not offer it."
+        return needs_norm(self.name, problem, nearest_on_halfspace=HasHalfspaceStep)
 
     def __call__(self, task: Task) -> Answer:
         metric = task.problem.metric
