@@ -493,7 +493,7 @@ def test_what_is_declined_and_what_it_says_of_itself() -> None:
         return (a - b).flatten(1).square().sum(1)
 
     said = Fab().unsupported_reason(MinRadius(squares), 10)
-    assert said == "fab needs a norm with nearest_on_halfspace; squares does not offer it."
+    assert said == "fab needs a norm with nearest_on_halfspace; squares is no norm."
     task = task_of(nn.Linear(4, 3), torch.rand(2, 4), torch.tensor([0, 1]), MinRadius(squares), 100)
     with pytest.raises(ValueError, match="squares"):
         Fab()(task)

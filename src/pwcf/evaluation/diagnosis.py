@@ -1,4 +1,4 @@
-"""What the answers themselves say about how far to trust them, in sentences a user can act on."""
+"""Warnings that follow from the answers, in sentences a user can act on."""
 
 from __future__ import annotations
 

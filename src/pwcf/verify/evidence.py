@@ -69,7 +69,19 @@ def gather_evidence(
     samples: Tensor,
     models: int = 1,
 ) -> AnswerEvidence:
-    """For points (n, ...) that were verified. ``models`` linear models each, a forward and a backward pass for each."""
+    """Bound by how much the radii of verified points could shrink if linear models of the classifier held.
+
+    Args:
+        model: counts the passes.
+        problem: what was asked.
+        images: (n, ...)
+        labels: (n,) the true classes; if ``problem.targeted`` the wanted ones.
+        points: (n, ...) verified answers.
+        distance: (n,) float64 their distances.
+        box: (n, ...) each, the least and largest value of every entry.
+        samples: (n,) the numbers that passes are counted under.
+        models: linear models for each point, a forward and a backward pass for each of them.
+    """
     n = images.shape[0]
     nothing = torch.zeros(n, dtype=torch.float64)
     if n == 0 or not isinstance(problem, MinRadius):
