@@ -36,4 +36,5 @@ def run_of(
         torch.zeros(n, 4) if x_adv is None else x_adv, [SAID[letter] for letter in said],
         AnswerEvidence(nothing, nothing, nothing, nothing), Passes(count, count), Passes.none(n), ["a"] * n, 3.0, [],
         [Contribution(name, "", False, found * i, count, 1.0) for i, name in enumerate(attacks, 1)],
+        torch.zeros(n, 2), torch.zeros(n, 2),
     )  # fmt: skip

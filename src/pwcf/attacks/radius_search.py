@@ -8,7 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from pwcf.attacks.base import Task
+from pwcf._common.rows import per_row
+from pwcf.attacks.base import Answer, Diagnostics, Task
 from pwcf.losses import margin
 from pwcf.metrics import dual_norm
 from pwcf.problems import MaxLoss, is_surely_wrong
@@ -28,8 +29,8 @@ GROWTH = 2.0
 NARROW = 0.01
 
 
-def search_radius(within: Callable[[Task], Tensor], task: Task) -> Tensor:
-    """The nearest points (n, ...) that ``within`` finds; the images where there is none.
+def search_radius(within: Callable[[Task], Tensor], task: Task) -> Answer:
+    """The nearest points that ``within`` finds; the images where there is none.
 
     ``within`` answers max-loss tasks: it is called once a round, each sample with an eps and a share of the budget.
     In every other round the nearest points so far are the task's ``known``.
@@ -56,9 +57,7 @@ def search_radius(within: Callable[[Task], Tensor], task: Task) -> Tensor:
         points = within(question)
         wrong = _is_wrong(question, points)
         bracket.learn(rows, eps, points if nearer == 0 else _drawn_in(question, points, wrong, nearer), wrong)
-    if task.findings is not None:
-        task.findings.unbracketed.copy_(torch.isinf(bracket.high))
-    return bracket.best
+    return Answer(bracket.best, Diagnostics(unbracketed=torch.isinf(bracket.high)))
 
 
 class _Bracket:
@@ -73,7 +72,7 @@ class _Bracket:
         if task.known is not None:
             known = self.measure.distance64(task.known)
             self.high = torch.where(known > 0, known, self.high)
-            self.best = torch.where(_column(known > 0, task.images), task.known, self.best)
+            self.best = torch.where(per_row(known > 0, task.images), task.known, self.best)
 
     def next_eps(self) -> Tensor:
         """(n,) the middle; below the best radius where the bracket is narrow; further out where nothing is found."""
@@ -106,7 +105,7 @@ def _drawn_in(task: Task, points: Tensor, wrong: Tensor, times: int) -> Tensor:
     near = part.images
     for _ in range(times):
         middle = 0.5 * (near + far)
-        hit = _column(_is_wrong(part, middle), middle)
+        hit = per_row(_is_wrong(part, middle), middle)
         near, far = torch.where(hit, near, middle), torch.where(hit, middle, far)
     return points.index_copy(0, rows, far)
 
@@ -120,8 +119,3 @@ def _linear_distance(task: Task) -> Tensor:
     size = dual_norm(metric, gradient.flatten(1).double())
     distance = loss.abs().double() / size
     return torch.where(torch.isfinite(distance) & (distance > 0), distance, torch.ones_like(distance))
-
-
-def _column(flags: Tensor, like: Tensor) -> Tensor:
-    """(n,) flags in the shape that broadcasts over images."""
-    return flags.to(like.device).view(-1, *(1 for _ in range(like.dim() - 1)))

@@ -33,14 +33,6 @@ class Contribution:
     """(n,) int64 forward + backward passes it took, the verification of its points included"""
     seconds: float
 
-    @classmethod
-    def none(cls, name: str, about: str, black_box: bool, n: int) -> Contribution:
-        radius = torch.full((n,), torch.nan, dtype=torch.float64)
-        return cls(name, about, black_box, radius, torch.zeros(n, dtype=torch.int64), 0.0)
-
-    def longer_by(self, seconds: float) -> Contribution:
-        return replace(self, seconds=self.seconds + seconds)
-
     @property
     def found(self) -> Tensor:
         """(n,) bool"""
@@ -75,6 +67,12 @@ class Run:
     """what looked wrong with the model or its answers, in sentences"""
     contributions: list[Contribution]
     """what every attack found, in the order they were asked"""
+    clean_logits: Tensor
+    """(n, classes) what the model says of the images, in its own dtype, on the CPU; (n, 0) in a run that was read from
+    disk, and where there are no images to ask the model about"""
+    logits: Tensor
+    """(n, classes) what it said of ``x_adv`` when the points were verified, each in a call of its own; where x_adv is
+    the image, ``clean_logits``"""
 
     def select(self, rows: Tensor) -> Run:
         """The answers about some of the samples (m,), by their places."""
@@ -95,6 +93,8 @@ class Run:
             passes=self.passes.select(rows),
             metric_passes=self.metric_passes.select(rows),
             attack=[self.attack[i] for i in rows.tolist()],
+            clean_logits=self.clean_logits[rows],
+            logits=self.logits[rows],
             contributions=[replace(c, radius=c.radius[rows], passes=c.passes[rows]) for c in self.contributions],
         )
 

@@ -16,7 +16,16 @@ Loss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
 def margin(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
-    """max over the other classes, or the target, of f_i - f_y (paper, eq. margin loss)."""
+    """The largest logit of another class, or that of the target, less the label's (paper, eq. margin loss).
+
+    Args:
+        logits: (b, classes)
+        labels: (b,) the true classes.
+        targets: (b,) the classes to be reached; None: any other.
+
+    Returns:
+        (b,) positive where the sample is misclassified.
+    """
     own = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
     if targets is not None:
         return logits.gather(1, targets.unsqueeze(1)).squeeze(1) - own
@@ -24,7 +33,16 @@ def margin(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Ten
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
-    """-log p_y; with a target log p_t."""
+    """-log p_y; with a target log p_t.
+
+    Args:
+        logits: (b, classes)
+        labels: (b,) the true classes.
+        targets: (b,) the classes to be reached; None: any other.
+
+    Returns:
+        (b,)
+    """
     if targets is not None:
         return -torch.nn.functional.cross_entropy(logits, targets, reduction="none")
     return torch.nn.functional.cross_entropy(logits, labels, reduction="none")
@@ -33,17 +51,32 @@ def cross_entropy(logits: Tensor, labels: Tensor, targets: Tensor | None = None)
 def dlr(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
     """The margin divided by a difference of the largest logits: blind to their scale (Croce and Hein 2020).
 
-    With fewer classes than the formula needs (3, with a target 4) it divides by the spread of all of them.
+    With fewer classes than the formula needs (``dlr_classes``) it divides by the spread of all of them.
+
+    Args:
+        logits: (b, classes)
+        labels: (b,) the true classes.
+        targets: (b,) the classes to be reached; None: any other.
+
+    Returns:
+        (b,) positive where the sample is misclassified.
     """
     ordered = logits.sort(dim=1, descending=True).values
-    needed = 3 if targets is None else 4
-    if logits.shape[1] < needed:
+    if logits.shape[1] < dlr_classes(targets is not None):
         spread = ordered[:, 0] - ordered[:, -1]
     elif targets is None:
         spread = ordered[:, 0] - ordered[:, 2]
     else:
         spread = ordered[:, 0] - 0.5 * (ordered[:, 2] + ordered[:, 3])
     return margin(logits, labels, targets) / spread.clamp(min=1e-12)
+
+
+def dlr_classes(targeted: bool) -> int:
+    """How many classes DLR needs: it divides by differences of the three largest logits, with a target of four.
+
+    With fewer it is constant or nearly so, and has no slope to follow.
+    """
+    return 4 if targeted else 3
 
 
 LOSSES: dict[str, Loss] = {"margin": margin, "ce": cross_entropy, "dlr": dlr}
@@ -64,11 +97,12 @@ def clipped(loss: Tensor, level: float) -> Tensor:
 
 
 def as_loss(name: str) -> Loss:
+    """A loss by its name: "margin", "ce" or "dlr"."""
     if name not in LOSSES:
         raise ValueError(f"loss: expected one of {', '.join(LOSSES)}, found {name!r}")
     return LOSSES[name]
 
 
 def mask_label(logits: Tensor, labels: Tensor) -> Tensor:
-    """Logits with those of the labels taken out of the running."""
+    """(b, classes) logits in which those of the labels (b,) are -inf: the largest is that of another class."""
     return logits.scatter(1, labels.unsqueeze(1), -torch.inf)

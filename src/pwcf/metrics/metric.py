@@ -8,7 +8,7 @@ capability                  methods                                             
 ``HasDualNorm``             ``norm``, ``dual_norm``                                            evidence, lmn, FAB
 ``HasProjection``           ``project`` onto ball and box                                      APGD, 8-bit answers
 ``HasHalfspaceStep``        ``nearest_on_halfspace`` and box                                   lmn, FAB
-``HasSteepest``             ``steepest`` ascent direction                                      APGD, training
+``HasSteepest``             ``steepest`` ascent direction                                      training
 ``HasSlackForm``            ``slacks`` of an equivalent smooth form                            PWCF
 ==========================  =================================================================  ====================
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from pwcf._common.rows import bisect, per_row
 from pwcf.metrics.metric import Metric
 from pwcf.models import Passes
 
@@ -109,15 +110,14 @@ def shrink_to_eps(
 
     ``distance`` maps points (n, ...), one for every image, to (n,) float64.
     """
-    shape = (-1, *(1 for _ in images.shape[1:]))
     outside = distance(points) > eps
     if not bool(outside.any()):
         return points
-    low, high = torch.zeros_like(eps), torch.ones_like(eps)
-    for _ in range(TOWARDS):
-        middle = 0.5 * (low + high)
-        trial = images + middle.view(shape).to(images.dtype) * (points - images)
-        far = distance(trial) > eps
-        low, high = torch.where(far, low, middle), torch.where(far, middle, high)
-    drawn = torch.clamp(images + low.view(shape).to(images.dtype) * (points - images), *box)
-    return torch.where(outside.view(shape), drawn, points)
+
+    def on_the_way(share: Tensor) -> Tensor:
+        return images + per_row(share, images).to(images.dtype) * (points - images)
+
+    share, _ = bisect(
+        lambda share: ~(distance(on_the_way(share)) > eps), torch.zeros_like(eps), torch.ones_like(eps), TOWARDS
+    )
+    return torch.where(per_row(outside, images), torch.clamp(on_the_way(share), *box), points)

@@ -1,7 +1,6 @@
 """Classifiers: a logits function with bounds, its passes counted, its set-up checked."""
 
 from pwcf.models.checks import ENOUGH, check_inputs, warnings_about
-from pwcf.models.classifier import Classifier, CountedClassifier
-from pwcf.models.passes import Passes
+from pwcf.models.classifier import Classifier, CountedClassifier, Passes
 
 __all__ = ["ENOUGH", "Classifier", "CountedClassifier", "Passes", "check_inputs", "warnings_about"]

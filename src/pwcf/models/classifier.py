@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-
-from pwcf.models.passes import Passes
 
 _MEMORY_RAN_OUT = ("out of memory", "can't allocate memory", "not enough memory", "failed to allocate")
 Logits = Callable[[Tensor], Tensor]
@@ -116,11 +115,42 @@ class Classifier:
         return tensor
 
 
+@dataclass(frozen=True)
+class Passes:
+    """How often the model was called, and differentiated, for each sample. Counted where it is called."""
+
+    forward: Tensor
+    """(n,) int64"""
+    backward: Tensor
+    """(n,) int64"""
+
+    @classmethod
+    def none(cls, n: int) -> Passes:
+        return cls(torch.zeros(n, dtype=torch.int64), torch.zeros(n, dtype=torch.int64))
+
+    @property
+    def total(self) -> Tensor:
+        """What a budget counts: forward plus backward."""
+        return self.forward + self.backward
+
+    def select(self, rows: Tensor) -> Passes:
+        """Those of some samples (m,)."""
+        return Passes(self.forward[rows], self.backward[rows])
+
+    def add(self, samples: Tensor, forward: int = 0, backward: int = 0) -> None:
+        """Count one batch; a sample that fills several rows counts once for each."""
+        samples = samples.cpu()
+        self.forward.index_add_(0, samples, torch.full_like(samples, forward))
+        self.backward.index_add_(0, samples, torch.full_like(samples, backward))
+
+
 class CountedClassifier:
     """A classifier whose calls are counted for the samples they serve, in batches that fit the memory.
 
-    ``batch`` is how many rows share a call. A call that runs out of memory is repeated with half as many, and so are
-    all that follow.
+    Args:
+        classifier: what is called.
+        samples: how many samples there are to count for.
+        batch: rows per call. A call that runs out of memory is repeated with half as many, and so are all that follow.
     """
 
     def __init__(self, classifier: Classifier, samples: int, batch: int = 256) -> None:
@@ -133,9 +163,15 @@ class CountedClassifier:
         return self.classifier.bounds
 
     def logits(self, x: Tensor, samples: Tensor, alone: bool = False) -> Tensor:
-        """(b, classes) without gradients; ``samples`` (b,) tells whose rows these are.
+        """Logits without gradients: one forward pass per row.
 
-        ``alone``: every row in a call of its own, as somebody who checks one sample would make it.
+        Args:
+            x: (b, ...)
+            samples: (b,) the numbers of the samples that the rows belong to.
+            alone: every row in a call of its own, as somebody who checks one sample would make it.
+
+        Returns:
+            (b, classes)
         """
 
         def call(rows: slice) -> tuple[Tensor]:
@@ -148,9 +184,15 @@ class CountedClassifier:
     def value_and_gradient(
         self, x: Tensor, samples: Tensor, function: Callable[[Tensor, slice], Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """logits (b, classes), function(logits, rows) (b,) and its gradient in x (b, ...): one pass each way.
+        """Logits, a function of them and its gradient in x: one forward and one backward pass per row.
 
-        The function is called for some rows at a time; ``rows`` is the slice of x they are.
+        Args:
+            x: (b, ...)
+            samples: (b,) the numbers of the samples that the rows belong to.
+            function: (logits, rows) -> (b',), called for some rows at a time; ``rows`` is the slice of x they are.
+
+        Returns:
+            Logits (b, classes), values (b,) and gradients (b, ...), 0 where the logits do not depend on x.
         """
 
         def call(rows: slice) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,6 +1,6 @@
 """The two questions about a classifier and an input (paper, eqs. max-loss and min-radius).
 
-A question says what is asked and what counts as an answer. How it is answered is no matter of its own.
+A problem says what is asked and what counts as an answer. It does not say how the answer is found.
 """
 
 from __future__ import annotations

@@ -94,6 +94,8 @@ def load_run(path: str | os.PathLike[str], *, tensors: bool = True) -> RecordedR
         float(column("seconds").sum()),
         warnings_of(header, table),
         contributions,
+        torch.zeros(len(table), 0),  # logits are not kept on disk
+        torch.zeros(len(table), 0),
         header,
         table,
         column("index"),

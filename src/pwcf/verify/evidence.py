@@ -21,6 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pwcf._common.rows import per_row
 from pwcf.losses import margin, mask_label
 from pwcf.metrics import FeatureDistance, HasDualNorm, Metric, ReferenceDistance, dual_norm
 from pwcf.models import CountedClassifier
@@ -68,7 +69,19 @@ def gather_evidence(
     samples: Tensor,
     models: int = 1,
 ) -> AnswerEvidence:
-    """For points (n, ...) that were verified. ``models`` linear models each, a forward and a backward pass for each."""
+    """Bound by how much the radii of verified points could shrink if linear models of the classifier held.
+
+    Args:
+        model: counts the passes.
+        problem: what was asked.
+        images: (n, ...)
+        labels: (n,) the true classes; if ``problem.targeted`` the wanted ones.
+        points: (n, ...) verified answers.
+        distance: (n,) float64 their distances.
+        box: (n, ...) each, the least and largest value of every entry.
+        samples: (n,) the numbers that passes are counted under.
+        models: linear models for each point, a forward and a backward pass for each of them.
+    """
     n = images.shape[0]
     nothing = torch.zeros(n, dtype=torch.float64)
     if n == 0 or not isinstance(problem, MinRadius):
@@ -130,7 +143,7 @@ def _cuts(
         x = points
         if j:
             noise = 2 * torch.rand(points.shape[1:], generator=generator).to(points) - 1
-            x = points + size.view(-1, *(1 for _ in points.shape[1:])) * noise
+            x = points + per_row(size, points) * noise
         logits, c, g = model.value_and_gradient(x, samples, condition)
         if j == 0:
             target = _others(logits, labels)
@@ -210,9 +223,8 @@ class _State:
         w = v + u
         w = torch.where(torch.where(w > 0, self.down, self.up), w, torch.zeros_like(w))
         residual = dual_norm(self.metric, w)
-        if not isinstance(
-            self.metric, HasDualNorm
-        ):  # a distance without structure: how far x is from the image is said in the l2 sense
+        if not isinstance(self.metric, HasDualNorm):
+            # A distance without structure: how far x is from the image is said in the l2 sense.
             delta = reach * self.move.norm(dim=1, keepdim=True)
         bound: Tensor = (cost + delta.squeeze(1) * residual) / self.radius
         return bound

@@ -36,9 +36,19 @@ def recheck(
     samples: Tensor | None = None,
     eps: Tensor | None = None,
 ) -> Checked:
-    """One forward pass per sample, each in a call of its own, counted under ``samples`` (n,), by default 0 to n - 1.
+    """Check points independently of whoever found them: one forward pass per sample, each in a call of its own.
 
-    ``eps`` (n,): that of these samples, where the question has more of them than are checked here.
+    Args:
+        model: counts the passes.
+        problem: what counts as an answer.
+        images: (n, ...)
+        labels: (n,) the true classes; if ``problem.targeted`` the wanted ones.
+        points: (n, ...) of the images' dtype.
+        samples: (n,) the numbers that passes are counted under; by default 0 to n - 1.
+        eps: (n,) those of these samples, where the question has more of them than are checked here.
+
+    Returns:
+        Which points are answers, their distances, and the logits of the fresh pass.
     """
     if points.shape != images.shape or points.dtype != images.dtype:
         raise ValueError(

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from pwcf._common.rows import bisect, per_row
 from pwcf.metrics import HasProjection, ReferenceDistance
 
 Rounding = Literal["away", "nearest", "towards"]
@@ -29,14 +30,13 @@ def outwards(
     wrong: Callable[[Tensor], Tensor], images: Tensor, points: Tensor, box: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
     """Points that only rounding keeps from being misclassified, a little further out; and (n,) which are wrong now."""
-    shape = (-1, *(1 for _ in images.shape[1:]))
     hit = wrong(points)
     for factor in OUTWARDS:
         if bool(hit.all()):
             break
         trial = torch.clamp(images + factor * (points - images), *box)
         new = wrong(trial) & ~hit
-        points = torch.where(new.view(shape), trial, points)
+        points = torch.where(per_row(new, points), trial, points)
         hit = hit | new
     return points, hit
 
@@ -48,16 +48,17 @@ def to_boundary(
 
     Every point returned was seen to be wrong as it is, in the dtype it is returned in.
     """
-    shape = (-1, *(1 for _ in images.shape[1:]))
-    low = torch.zeros(images.shape[0], dtype=images.dtype, device=images.device)
-    high = torch.ones_like(low)
     best = points
-    for _ in range(halvings):
-        middle = 0.5 * (low + high)
-        trial = images + middle.view(shape) * (points - images)
+
+    def still_right(share: Tensor) -> Tensor:
+        nonlocal best
+        trial = images + per_row(share, images) * (points - images)
         hit = wrong(trial) & adversarial
-        best = torch.where(hit.view(shape), trial, best)
-        high, low = torch.where(hit, middle, high), torch.where(hit, low, middle)
+        best = torch.where(per_row(hit, trial), trial, best)
+        return ~hit
+
+    low = torch.zeros(images.shape[0], dtype=images.dtype, device=images.device)
+    bisect(still_right, low, torch.ones_like(low), halvings)
     return best
 
 
@@ -96,7 +97,6 @@ def onto_grid(
 ) -> Tensor:
     """Stretched as little as it takes to be misclassified once rounded to 8 bits; within eps (n,) if there is one."""
     images, metric = measure.images, measure.metric
-    shape = (-1, *(1 for _ in images.shape[1:]))
     best = to_grid(images, points, bounds)
     settled = torch.zeros(images.shape[0], dtype=torch.bool, device=images.device)
     for stretch in STRETCHES:
@@ -111,6 +111,6 @@ def onto_grid(
             hit = wrong(rounded) & ~settled
             if eps is not None:
                 hit &= measure.distance64(rounded) <= eps
-            best = torch.where(hit.view(shape), rounded, best)
+            best = torch.where(per_row(hit, rounded), rounded, best)
             settled |= hit
     return best

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from pwcf._common.rng import seeds_of
-from pwcf.attacks.apgd.ascent import run
-from pwcf.attacks.apgd.objective import Objective
-from pwcf.attacks.apgd.plan import Phase, Plan, phases
-from pwcf.attacks.base import Task, check_settings
+from pwcf.attacks.apgd.ascent import ApgdObjective, ApgdPhase, ascend
+from pwcf.attacks.base import Answer, Attack, Task, check_settings, needs_norm
 from pwcf.attacks.radius_search import search_radius
 from pwcf.attacks.targets import ANY
 from pwcf.losses import as_loss, mask_label
-from pwcf.metrics import HasProjection, HasSteepest, Norm
+from pwcf.metrics import HasProjection
 from pwcf.problems import MaxLoss, MinRadius, Problem
 
 # The pass that ranks the classes.
 RANKING = 1
+# The published length of a run.
+STEPS = 100
+# Where restarts are wished for and steps are not, a run is not cut below this many: fewer lead nowhere.
+SHORT = 10
+# l1 (Croce and Hein 2021): the ball is this many times as large over that share of the steps. Runs that are too short
+# to be divided stay in the ball itself.
+LARGER, SHARES, LEAST_DIVIDED = (3.0, 2.0, 1.0), (0.3, 0.3, 0.4), 10
 
 
 @dataclass(frozen=True)
-class Apgd:
+class Apgd(Attack):
     """Auto-PGD (Croce and Hein 2020), for l1 with adaptive sparsity (Croce and Hein 2021), and exact projections."""
 
     loss: str | None = None
@@ -54,20 +60,17 @@ class Apgd:
         ]
         return ", ".join(parts + ["sequential projections"] * self.sequential)
 
-    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
-        metric = problem.metric
-        if isinstance(metric, Norm) and isinstance(metric, HasProjection) and isinstance(metric, HasSteepest):
-            return None
-        return f"{self.name} needs a norm with project and steepest; {metric.name} does not offer them."
+    def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
+        return needs_norm(self.name, problem, project=HasProjection)
 
-    def __call__(self, task: Task) -> Tensor:
-        if reason := self.unsupported_reason(task.problem, 2):
+    def __call__(self, task: Task) -> Answer:
+        if reason := self.unsupported_reason(task.problem, None):
             raise ValueError(reason)
         if task.images.shape[0] == 0:
-            return task.images
+            return Answer(task.images)
         if isinstance(task.problem, MinRadius):
             return search_radius(self._within, task)
-        return self._within(replace(task, known=None))
+        return Answer(self._within(replace(task, known=None)))
 
     def _within(self, task: Task) -> Tensor:
         """(n, ...) misclassified points within eps; the images where there is none.
@@ -76,28 +79,35 @@ class Apgd:
         """
         problem = task.problem
         assert isinstance(problem, MaxLoss)
-        objective = Objective(task, self.loss or problem.loss)
+        objective = ApgdObjective(task, self.loss or problem.loss)
         ranked = self._targets(task)
         budget = task.budget - RANKING * (self.targets is not None)
         most = None if self.restarts is None else self.restarts * ranked.shape[1]
-        plan = Plan.within(budget, problem.metric.exponent, self.steps, most)
-        if plan.steps == 0:
+        schedule = ApgdSchedule.within(budget, problem.metric.exponent, self.steps, most)
+        if schedule.steps == 0:
             return task.images
         seeds = seeds_of(task.images, task.seed)
         known = (
             torch.zeros_like(objective.broken) if task.known is None else (task.known != task.images).flatten(1).any(1)
         )
-        for number in range(plan.runs):
+        for number in range(schedule.runs):
             aim = ranked[:, number % ranked.shape[1]]
             left = ~objective.broken
             warm = (left & known).nonzero().squeeze(1)
             cold = (left & ~known).nonzero().squeeze(1)
             if task.known is not None and warm.numel() > 0:
                 # From a point that is nearly an answer there is no use in a larger ball.
-                run(objective, warm, aim[warm], task.known[warm].flatten(1), [Phase(1.0, plan.steps)], self.sequential)
+                ascend(
+                    objective,
+                    warm,
+                    aim[warm],
+                    task.known[warm].flatten(1),
+                    [ApgdPhase(1.0, schedule.steps)],
+                    self.sequential,
+                )
                 known = torch.zeros_like(known)
             starts = [seeds[i] + number for i in cold.tolist()]
-            run(objective, cold, aim[cold], starts, phases(problem.metric.exponent, plan.steps), self.sequential)
+            ascend(objective, cold, aim[cold], starts, phases(problem.metric.exponent, schedule.steps), self.sequential)
         return objective.answers
 
     def _targets(self, task: Task) -> Tensor:
@@ -107,3 +117,46 @@ class Apgd:
         logits = task.model.logits(task.images, task.samples)
         order = mask_label(logits, task.labels).argsort(dim=1, descending=True)
         return order[:, : min(self.targets, logits.shape[1] - 1)]
+
+
+@dataclass(frozen=True)
+class ApgdSchedule:
+    """How a budget is spent: so many runs of so many steps."""
+
+    runs: int
+    steps: int
+
+    @classmethod
+    def within(cls, budget: int, p: float | None, steps: int | None, most_runs: int | None) -> ApgdSchedule:
+        """What fits: fewer runs first, then fewer steps. None: whatever uses the budget best, at about 100 steps."""
+        wished = STEPS if steps is None else steps
+        if steps is not None:
+            fitting = budget // cost(p, steps)
+        elif most_runs is None:
+            fitting = round(budget / cost(p, STEPS))
+        else:
+            fitting = budget // cost(p, SHORT)
+        runs = max(1, fitting if most_runs is None else min(fitting, most_runs))
+        longest = longest_run(p, budget // runs)
+        return cls(runs, longest if steps is None else min(wished, longest))
+
+
+def phases(p: float | None, steps: int) -> list[ApgdPhase]:
+    """The parts of a run."""
+    if p != 1 or steps < LEAST_DIVIDED:
+        return [ApgdPhase(1.0, steps)]
+    first, second = (math.ceil(share * steps) for share in SHARES[:2])
+    return [ApgdPhase(factor, n) for factor, n in zip(LARGER, (first, second, steps - first - second), strict=True)]
+
+
+def cost(p: float | None, steps: int) -> int:
+    """Passes of a run: value and slope where a phase begins and after every step, but at the last point no slope."""
+    return 2 * (steps + len(phases(p, steps))) - 1
+
+
+def longest_run(p: float | None, budget: int) -> int:
+    """Steps of the longest run within the budget; 0 if none is."""
+    longest = (budget - 1) // 2
+    while longest > 0 and cost(p, longest) > budget:
+        longest -= 1
+    return max(0, longest)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from pwcf._common.rng import noise_of, seeds_of
-from pwcf.attacks.base import Task
+from pwcf.attacks.base import Answer, Diagnostics, Task
 from pwcf.attacks.lmn.general_metric import Curvature, CurvedRule, Learnt, degrees
 from pwcf.attacks.lmn.landmarks import Landmark, boundary_points, landmark
 from pwcf.attacks.lmn.quasi_newton import descend
@@ -88,8 +88,8 @@ class Search:
         largest = torch.finfo(self.centre.dtype).max
         self.eps = None if task.eps is None else INSIDE * task.eps.clamp(max=largest).to(self.centre)
 
-    def run(self, plan: Sequence[Stage] | None = None) -> Tensor:
-        """The nearest misclassified points seen (n, ...); the images themselves where there is none.
+    def run(self, plan: Sequence[Stage] | None = None) -> Answer:
+        """The nearest misclassified points seen; the images themselves where there is none.
 
         Stages are made from the budget, unless there is a plan.
         """
@@ -97,6 +97,7 @@ class Search:
         budget = self.task.budget - (self.task.known is not None)  # a look at what is known
         plan = plan or stages(self.metric, budget, 2 if self.task.problem.targeted else logits.shape[1])
         self._begin(self._choose_targets(logits, max(stage.targets for stage in plan)))
+        still_helping = None
         restarts = [number for number, stage in enumerate(plan) if stage.is_restart]
         for number, stage in enumerate(plan):
             if len(restarts) >= SEVERAL and number == restarts[len(restarts) // 2]:
@@ -107,13 +108,15 @@ class Search:
                 self.doubtful[:] = False
             self.hopeless |= self._is_beyond(stage.hopeless)
             if len(restarts) >= SEVERAL and number == restarts[-1]:
-                self._tell_of_restarts(half_way)
-        return self.table.best()[1].view(-1, *self.shape)
+                still_helping = self._still_helping(half_way)
+        points = self.table.best()[1].view(-1, *self.shape)
+        return Answer(points, Diagnostics(still_helping=still_helping))
 
-    def _tell_of_restarts(self, half_way: Tensor) -> None:
+    def _still_helping(self, half_way: Tensor) -> Tensor | None:
         # Without structure restarts are rough, and any may be nearer by chance: their last part alone is exact.
-        if self.task.findings is not None and isinstance(self.metric, HasHalfspaceStep):
-            self.task.findings.still_helping.copy_(self.table.best()[0] < CLEARLY * half_way)
+        if not isinstance(self.metric, HasHalfspaceStep):
+            return None
+        return self.table.best()[0] < CLEARLY * half_way
 
     def _begin(self, targets: Tensor) -> None:
         self.table = Table(targets, self.centre)

@@ -13,14 +13,12 @@ from torch import Tensor
 
 import pwcf
 from pwcf import Classifier, MaxLoss, MinRadius
+from pwcf._common.rng import RowRng
 from pwcf.attacks import Attack, Task
 from pwcf.attacks.square import Square
-from pwcf.attacks.square.ball import Ball
-from pwcf.attacks.square.bumps import bump_pairs
-from pwcf.attacks.square.draws import Draws
-from pwcf.attacks.square.schedule import stages
-from pwcf.attacks.square.search import MOVES
-from pwcf.attacks.square.windows import Grid, Reach
+from pwcf.attacks.square.l2_l1 import bump_pairs
+from pwcf.attacks.square.search import PROPOSALS, window_stages
+from pwcf.attacks.square.windows import Grid, MaskExtent, SquareBall
 from pwcf.metrics import L1, as_metric, distance64
 from pwcf.models import CountedClassifier
 from pwcf.problems import Problem
@@ -86,9 +84,9 @@ def test_linear_classifiers_break_well_beyond_their_radii_and_never_below(norm: 
     net = Linear(shape)
     exact = net.exact(norm)
     beyond = _task(net, net.images, net.labels, MaxLoss(norm, BEYOND[norm] * exact), 300)
-    assert _check(beyond, Square()(beyond)).all()
+    assert _check(beyond, Square()(beyond).points).all()
     below = _task(net, net.images, net.labels, MaxLoss(norm, 0.99 * exact), 100)
-    assert not _check(below, Square()(below)).any()
+    assert not _check(below, Square()(below).points).any()
     assert (below.model.passes.total == 100).all()
 
 
@@ -96,7 +94,7 @@ def test_linear_classifiers_break_well_beyond_their_radii_and_never_below(norm: 
 def test_radii_are_those_of_the_nearest_ball_something_was_found_in(norm: str) -> None:
     net = Linear()
     task = _task(net, net.images, net.labels, MinRadius(norm), 500)
-    points = Square()(task)
+    points = Square()(task).points
     assert _check(task, points).all()
     ratio = distance64(task.problem.metric, net.images, points) / net.exact(norm)
     assert (ratio > 1 - 1e-6).all()
@@ -119,10 +117,10 @@ def test_no_pass_more_than_the_budget(norm: str, budget: int) -> None:
     problem = MaxLoss(norm, 0.5 * net.exact(norm))
     for queries, expected in ((None, budget), (20, 20), (1, 1), (1000, budget)):
         task = _task(net, net.images, net.labels, problem, budget)
-        assert not _check(task, Square(queries)(task)).any()
+        assert not _check(task, Square(queries)(task).points).any()
         assert (task.model.passes.total == expected).all()
     task = _task(net, net.images, net.labels, MinRadius(norm), budget)
-    _check(task, Square()(task))
+    _check(task, Square()(task).points)
 
 
 @NORMS
@@ -133,7 +131,7 @@ def test_a_sample_has_the_same_answer_in_any_company(norm: str) -> None:
 
     def points(rows: Tensor, seed: int = 0) -> Tensor:
         task = _task(net, images[rows], net.labels[rows], MaxLoss(norm, eps[rows]), 200, seed)
-        return Square()(task)
+        return Square()(task).points
 
     everyone = torch.arange(ROWS)
     before = torch.get_rng_state()
@@ -153,7 +151,7 @@ def test_rows_that_are_broken_leave(norm: str) -> None:
     hard = torch.arange(ROWS) % 2 == 0
     eps = net.exact(norm) * torch.where(hard, 0.5, 1.5 * BEYOND[norm])
     task = _task(net, net.images, net.labels, MaxLoss(norm, eps), 150)
-    assert torch.equal(_check(task, Square()(task)), ~hard)
+    assert torch.equal(_check(task, Square()(task).points), ~hard)
     assert (task.model.passes.total[hard] == 150).all()
     assert (task.model.passes.total[~hard] < 75).all()
 
@@ -165,7 +163,7 @@ def test_inputs_of_any_shape(norm: str, shape: tuple[int, ...]) -> None:
     eps = 2 * BEYOND[norm] * net.exact(norm).clamp(min=1e-3)
     eps[0] = 0  # one may not change at all
     task = _task(net, net.images, net.labels, MaxLoss(norm, eps), 100)
-    broken = _check(task, Square()(task))
+    broken = _check(task, Square()(task).points)
     assert broken.sum() >= ROWS - 2
     assert task.model.passes.total[0] == 0
 
@@ -186,7 +184,7 @@ def test_rounding_never_leads_out_of_the_ball(norm: str, dtype: torch.dtype, siz
         return torch.stack([1e4 - score, score + 2e4 * (len(asked) >= 70)], 1)
 
     task = _task(at_last, images, torch.zeros(ROWS, dtype=torch.int64), MaxLoss(norm, size * EPS[norm]), 70)
-    points = Square()(task)
+    points = Square()(task).points
     assert _check(task, points).all()
     assert torch.equal(points, asked[69])  # not drawn back afterwards
     distances = torch.stack([distance64(task.problem.metric, images, x) for x in asked[:70]])
@@ -199,14 +197,14 @@ def test_rounding_never_leads_out_of_the_ball(norm: str, dtype: torch.dtype, siz
 def test_any_number_of_classes(norm: str, classes: int) -> None:
     net = Linear(classes=classes)
     task = _task(net, net.images, net.labels, MaxLoss(norm, BEYOND[norm] * net.exact(norm)), 300)
-    assert _check(task, Square()(task)).all()
+    assert _check(task, Square()(task).points).all()
 
 
 def test_a_model_of_one_logit() -> None:
     net = Linear(classes=2)
     problem = MaxLoss("linf", BEYOND["linf"] * net.exact("linf"))
     task = _task(lambda x: net(x)[:, 1] - net(x)[:, 0], net.images, net.labels, problem, 300)
-    assert _check(task, Square()(task)).all()
+    assert _check(task, Square()(task).points).all()
 
 
 @NORMS
@@ -215,7 +213,7 @@ def test_targeted_points_have_the_wanted_class(norm: str) -> None:
     wanted = (net.labels + 1) % CLASSES
     for problem in (MaxLoss(norm, 4 * EPS[norm], targeted=True), MinRadius(norm, targeted=True)):
         task = _task(net, net.images, wanted, problem, 200)
-        assert _check(task, Square()(task)).all()
+        assert _check(task, Square()(task).points).all()
 
 
 @NORMS
@@ -236,11 +234,11 @@ def test_masked_entries_stay_and_windows_go_where_something_may_change(norm: str
     easy = torch.arange(ROWS) % 2 == 0
     task = _task(net, images, net(images).argmax(1), MaxLoss(norm, radius * torch.where(easy, 1.8, 0.9)), 150)
     task = replace(task, lower=torch.where(mask, task.lower, images), upper=torch.where(mask, task.upper, images))
-    points = Square()(task)
+    points = Square()(task).points
     assert torch.equal(points[:, ~mask], images[:, ~mask])
     assert torch.equal(_check(task, points), easy)
     frozen = replace(task, lower=images, upper=images)
-    assert torch.equal(Square()(frozen), images)
+    assert torch.equal(Square()(frozen).points, images)
 
 
 @NORMS
@@ -253,12 +251,12 @@ def test_nan_logits_are_no_answers_and_no_end(norm: str) -> None:
         return torch.where(odd.unsqueeze(1), torch.nan, net(x))
 
     task = _task(half_nan, net.images, net.labels, MaxLoss(norm, 1.5 * BEYOND[norm] * net.exact(norm)), 300)
-    points = Square()(task)
+    points = Square()(task).points
     assert not half_nan(points)[(points != net.images).flatten(1).any(1)].isnan().any()
     assert (net(points).argmax(1) != net.labels).sum() >= ROWS - 1
     for undefined in (torch.nan, torch.inf):
         task = _task(lambda x, u=undefined: net(x) * 0 + u, net.images, net.labels, MaxLoss(norm, EPS[norm]), 30)
-        assert torch.equal(Square()(task), net.images)
+        assert torch.equal(Square()(task).points, net.images)
         assert (task.model.passes.total == 30).all()
 
 
@@ -269,17 +267,17 @@ def test_every_query_stays_in_its_windows_and_can_be_taken_back(norm: str, shape
     p = as_metric(norm).p  # type: ignore[attr-defined]
     images = torch.full((ROWS, *shape), 0.5, dtype=torch.float64)
     eps = torch.full((ROWS,), 0.2, dtype=torch.float64)
-    ball = Ball.of(p, images, images - 9, images + 9, eps)
-    moves = MOVES[p](ball, Draws(range(ROWS), images.device))
+    ball = SquareBall.of(p, images, images - 9, images + 9, eps)
+    proposal = PROPOSALS[p](ball, RowRng(range(ROWS), images.device))
     radius = eps if norm == "linf" else ball.inner
     changed_rows = 0
-    for share, queries in stages(40, 0.8):
-        sides = ball.grid.sides(share, moves.least)
-        moves.draw(sides, queries)
+    for share, queries in window_stages(40, 0.8):
+        sides = ball.grid.sides(share, proposal.least)
+        proposal.draw(sides, queries)
         for query in range(queries):
-            before = moves.points.clone()
-            moves.propose(query)
-            tried = moves.points.clone()
+            before = proposal.points.clone()
+            proposal.propose(query)
+            tried = proposal.points.clone()
             size = torch.linalg.vector_norm((tried - ball.centre).flatten(1), ord=p, dim=1)
             torch.testing.assert_close(size, radius, rtol=1e-9, atol=0)
             if norm == "linf":
@@ -288,53 +286,53 @@ def test_every_query_stays_in_its_windows_and_can_be_taken_back(norm: str, shape
                 windows = 1 if norm == "linf" else 2
                 assert ((tried != before).any(1).sum(1) <= windows * sides[0] * sides[1]).all()
             changed_rows += int((tried != before).flatten(1).any(1).sum())
-            moves.settle(torch.zeros(ROWS, dtype=torch.bool))
-            assert torch.equal(moves.points, before)
-            moves.propose(query)
+            proposal.settle(torch.zeros(ROWS, dtype=torch.bool))
+            assert torch.equal(proposal.points, before)
+            proposal.propose(query)
             better = torch.arange(ROWS) % 2 == query % 2
-            moves.settle(better)
-            assert torch.equal(moves.points[better], tried[better])
-            assert torch.equal(moves.points[~better], before[~better])
+            proposal.settle(better)
+            assert torch.equal(proposal.points[better], tried[better])
+            assert torch.equal(proposal.points[~better], before[~better])
     assert changed_rows > 0.3 * 40 * ROWS
 
 
 def test_nothing_of_the_ball_is_spent_on_entries_that_must_not_change() -> None:
     images = torch.full((ROWS, 2, 8, 8), 0.5, dtype=torch.float64)
     far = 9.0 * ((torch.arange(8).unsqueeze(1) + torch.arange(8)) % 2)  # a chessboard: every window has free entries
-    ball = Ball.of(2.0, images, images - far, images + far, torch.full((ROWS,), 0.2, dtype=torch.float64))
-    moves = MOVES[2.0](ball, Draws(range(ROWS), images.device))
-    for share, queries in stages(20, 0.8):
-        moves.draw(ball.grid.sides(share, moves.least), queries)
+    ball = SquareBall.of(2.0, images, images - far, images + far, torch.full((ROWS,), 0.2, dtype=torch.float64))
+    proposal = PROPOSALS[2.0](ball, RowRng(range(ROWS), images.device))
+    for share, queries in window_stages(20, 0.8):
+        proposal.draw(ball.grid.sides(share, proposal.least), queries)
         for query in range(queries):
-            moves.propose(query)
-            change = moves.points - ball.centre
+            proposal.propose(query)
+            change = proposal.points - ball.centre
             torch.testing.assert_close(change.flatten(1).norm(dim=1), ball.inner)
             assert (change[:, :, far.flatten() == 0] == 0).all()
-            moves.settle(torch.ones(ROWS, dtype=torch.bool))
+            proposal.settle(torch.ones(ROWS, dtype=torch.bool))
 
 
 def test_in_l1_only_entries_that_change_are_projected_and_that_is_exact() -> None:
     generator = torch.Generator().manual_seed(0)
     images = torch.rand(ROWS, 3, 6, 5, generator=generator, dtype=torch.float64)
     eps = torch.linspace(0.2, 4, ROWS, dtype=torch.float64)
-    ball = Ball.of(1.0, images, torch.zeros_like(images), torch.ones_like(images), eps)
-    moves = MOVES[1.0](ball, Draws(range(ROWS), images.device))
+    ball = SquareBall.of(1.0, images, torch.zeros_like(images), torch.ones_like(images), eps)
+    proposal = PROPOSALS[1.0](ball, RowRng(range(ROWS), images.device))
     changes = torch.randn(ROWS, 3, 30, generator=generator, dtype=torch.float64)
     changes[torch.rand(changes.shape, generator=generator) < 0.7] = 0
     changes[3] = 0
     box = ball.lower.flatten(1), ball.upper.flatten(1)
     expected = L1().project((ball.centre + changes).flatten(1), ball.centre.flatten(1), ball.inner, *box)
-    torch.testing.assert_close(moves._projected(changes).flatten(1), expected)  # type: ignore[attr-defined]
+    torch.testing.assert_close(proposal._projected(changes).flatten(1), expected)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("steps", [1, 24, 999, 4999, 10_000])
 def test_windows_are_halved_as_published(steps: int) -> None:
-    shares = [share for share, count in stages(steps, 0.8) for _ in range(count)]
+    shares = [share for share, count in window_stages(steps, 0.8) for _ in range(count)]
     assert len(shares) == steps
     ends = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
     for step, share in enumerate(shares):
         assert share == 0.8 / 2 ** sum(int(step / steps * 10_000) > end for end in ends)
-    assert stages(0, 0.8) == []
+    assert window_stages(0, 0.8) == []
 
 
 @pytest.mark.parametrize(
@@ -366,7 +364,7 @@ def test_all_places_are_as_likely_and_none_is_out_of_reach() -> None:
     free[0] = True
     free[1, 0, 3, 6:8] = True
     uniform = torch.rand(2, 30_000, 2, generator=torch.Generator().manual_seed(0))
-    lines, columns = Reach.of(free).places(uniform, (2, 3), grid)
+    lines, columns = MaskExtent.of(free).places(uniform, (2, 3), grid)
     places = [Counter(zip(*(t[row].tolist() for t in (lines, columns)), strict=True)) for row in (0, 1)]
     assert set(places[0]) == {(line, column) for line in range(4) for column in range(7)}
     assert set(places[1]) == {(line, column) for line in (2, 3) for column in (4, 5, 6)}
@@ -379,7 +377,7 @@ def test_large_images_keep_their_last_line_and_column_unless_nothing_else_is_fre
     free[0] = True
     free[1, 0, 15, 19] = True
     uniform = torch.rand(2, 3000, 2, generator=torch.Generator().manual_seed(0))
-    lines, columns = Reach.of(free).places(uniform, (3, 5), grid)
+    lines, columns = MaskExtent.of(free).places(uniform, (3, 5), grid)
     assert (int(lines[0].max()), int(columns[0].max())) == (12, 14)
     assert set(lines[1].tolist()) == {13}
     assert set(columns[1].tolist()) == {15}

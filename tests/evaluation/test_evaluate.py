@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import pwcf
 from pwcf import Classifier, MaxLoss, MinRadius, Status, evaluate
-from pwcf.attacks import Task
+from pwcf.attacks import Answer, Attack, Task
 
 ROWS, N, CLASSES = 10, 24, 4
 METRICS = pytest.mark.parametrize("metric", ["l1", "l1.5", "l2", "l4", "linf"])
@@ -190,12 +190,12 @@ def test_the_best_point_of_all_attacks_counts() -> None:
     net = Linear(seed=8)
     images, labels = net.samples()
 
-    class Far:
+    class Far(Attack):
         name = "far"
 
-        def __call__(self, task: Task) -> Tensor:
+        def __call__(self, task: Task) -> Answer:
             assert task.budget <= 500
-            return (task.images > 0.5).to(task.images)
+            return Answer((task.images > 0.5).to(task.images))
 
     run = evaluate(net, images, labels, MinRadius("linf"), attacks=[Far(), "lmn"], budget=1000)
     assert run.attack == ["lmn"] * ROWS
@@ -206,11 +206,11 @@ def test_points_of_an_attack_that_are_not_adversarial_do_not_count() -> None:
     net = Linear(seed=9)
     images, labels = net.samples()
 
-    class Liar:
+    class Liar(Attack):
         name = "liar"
 
-        def __call__(self, task: Task) -> Tensor:
-            return task.images + 1e-4
+        def __call__(self, task: Task) -> Answer:
+            return Answer(task.images + 1e-4)
 
     with pytest.warns(UserWarning, match="No misclassified point at any distance"):
         run = evaluate(net, images, labels, MinRadius("l2"), attacks=[Liar()])
@@ -347,3 +347,30 @@ def test_robust_accuracy_needs_an_eps() -> None:
         _ = run.robust_accuracy
     middle = float(run.radius.median()) + 1e-9
     assert run.robust_accuracy_at(middle) == 0.5
+
+
+@pytest.mark.parametrize("problem", [MinRadius("l2"), MaxLoss("linf", 0.02)])
+def test_logits_are_those_the_verification_has_seen(problem: MinRadius | MaxLoss) -> None:
+    """They say of every point what the verdict says, and keep in step with the samples that are selected."""
+    net = Linear(seed=4)
+    images, labels = net.samples()
+    labels = labels.clone()
+    labels[0] = (labels[0] + 1) % net(images).shape[1]  # wrong as it is
+    calls = []
+
+    def counting(x: Tensor) -> Tensor:
+        calls.append(len(x))
+        return net(x)
+
+    run = evaluate(counting, images, labels, problem, attacks="apgd", budget=300)
+    assert sum(calls) == int(run.passes.forward.sum())  # nobody asks beside what is counted
+    assert torch.equal(run.clean_logits, net(images))
+    assert run.logits.shape == run.clean_logits.shape
+    assert int(run.adversarial.sum()) > 1
+    for i in range(ROWS):
+        attacked = run.attack[i] == "apgd"
+        assert torch.equal(run.logits[i], net(run.x_adv[i : i + 1])[0] if attacked else run.clean_logits[i])
+    assert torch.equal(run.logits.argmax(1) != labels, run.adversarial)
+    rows = torch.tensor([3, 1])
+    assert torch.equal(run.select(rows).logits, run.logits[rows])
+    assert torch.equal(run.select(rows).clean_logits, run.clean_logits[rows])

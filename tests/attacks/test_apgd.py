@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -12,11 +11,8 @@ from torch import Tensor, nn
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.attacks import Task
 from pwcf.attacks.apgd import Apgd
-from pwcf.attacks.apgd.ball import Ball
-from pwcf.attacks.apgd.plan import Plan, cost, phases
-from pwcf.attacks.apgd.rows import State
-from pwcf.attacks.apgd.rules import Halving, Sparse, checkpoints
-from pwcf.attacks.base import Diagnostics
+from pwcf.attacks.apgd.attack import ApgdSchedule, cost, phases
+from pwcf.attacks.apgd.rules import ApgdBall, AscentState, HalvingRule, SparsityRule, checkpoints
 from pwcf.metrics import distance64
 from pwcf.models import CountedClassifier
 from pwcf.problems import Problem, is_wrong
@@ -77,10 +73,10 @@ def _task(
     return Task(model, problem, images, labels, torch.arange(len(images)), lower, upper, eps, budget, 0)
 
 
-def _ball(metric: str, x: Tensor, eps: float, sequential: bool = False) -> Ball:
+def _ball(metric: str, x: Tensor, eps: float, sequential: bool = False) -> ApgdBall:
     model = CountedClassifier(Classifier(Linear()), len(x))
     task = _task(model, MaxLoss(metric, eps), x, torch.zeros(len(x), dtype=torch.int64), 100)
-    return Ball.of(task, torch.arange(len(x)), 1.0, sequential)
+    return ApgdBall.of(task, torch.arange(len(x)), 1.0, sequential)
 
 
 # ---- answers ----------------------------------------------------------------------------------------
@@ -125,7 +121,7 @@ def test_points_are_within_eps_and_box(metric: str, sequential: bool) -> None:
     radius = evaluate(net, images, labels, MinRadius(metric), budget=300).radius
     problem = MaxLoss(metric, 1.1 * radius)
     counted = CountedClassifier(Classifier(net), ROWS)
-    points = Apgd(sequential=sequential)(_task(counted, problem, images, labels, 300))
+    points = Apgd(sequential=sequential)(_task(counted, problem, images, labels, 300)).points
     wrong = is_wrong(net(points), labels, False)
     assert wrong.sum() >= ROWS - 1
     assert torch.equal(points[~wrong], images[~wrong])
@@ -179,7 +175,7 @@ def test_budgets_are_kept_and_used(metric: str, budget: int) -> None:
     for attack in (Apgd(), Apgd(targets=9), Apgd(steps=7), Apgd("ce", 3, None, 3)):
         for problem in (MinRadius(metric), MaxLoss(metric, 1e-4)):  # within 1e-4 there is nothing
             counted = CountedClassifier(Classifier(net), ROWS)
-            points = attack(_task(counted, problem, images, labels, budget))
+            points = attack(_task(counted, problem, images, labels, budget)).points
             assert points.shape == images.shape
             assert (counted.passes.total <= budget).all()
         assert (counted.passes.total >= 0.6 * budget).all()
@@ -190,13 +186,13 @@ def test_plans() -> None:
     assert cost(1.0, 100) == 205  # every phase begins with a look of its own
     assert [(phase.factor, phase.steps) for phase in phases(1.0, 100)] == [(3, 30), (2, 30), (1, 40)]
     assert sum(phase.steps for phase in phases(1.0, 11)) == 11
-    assert Plan.within(2000, 2.0, None, None) == Plan(10, 99)
-    assert Plan.within(2000, 2.0, 100, None) == Plan(9, 100)
-    assert Plan.within(2000, 2.0, 100, 1) == Plan(1, 100)
-    assert Plan.within(500, 2.0, 100, 5) == Plan(2, 100)  # fewer restarts first
-    assert Plan.within(150, 2.0, 100, 5) == Plan(1, 74)  # then fewer steps
-    assert Plan.within(1010, 2.0, None, 5) == Plan(5, 100)
-    assert Plan.within(2, 2.0, None, None).steps == 0
+    assert ApgdSchedule.within(2000, 2.0, None, None) == ApgdSchedule(10, 99)
+    assert ApgdSchedule.within(2000, 2.0, 100, None) == ApgdSchedule(9, 100)
+    assert ApgdSchedule.within(2000, 2.0, 100, 1) == ApgdSchedule(1, 100)
+    assert ApgdSchedule.within(500, 2.0, 100, 5) == ApgdSchedule(2, 100)  # fewer restarts first
+    assert ApgdSchedule.within(150, 2.0, 100, 5) == ApgdSchedule(1, 74)  # then fewer steps
+    assert ApgdSchedule.within(1010, 2.0, None, 5) == ApgdSchedule(5, 100)
+    assert ApgdSchedule.within(2, 2.0, None, None).steps == 0
 
 
 def test_samples_that_are_broken_cost_no_more() -> None:
@@ -220,9 +216,9 @@ def test_checkpoints_are_the_published_ones() -> None:
 def test_steps_are_halved_where_they_do_not_help() -> None:
     x = torch.full((3, N), 0.5)
     ball = _ball("l2", x, 0.1)
-    state = State.at(x, torch.arange(3), torch.full((3,), -1))
+    state = AscentState.at(x, torch.arange(3), torch.full((3,), -1))
     state.learn(torch.zeros(3), torch.ones(3, N))
-    rule = Halving.begin(state, ball, 100)
+    rule = HalvingRule.begin(state, ball, 100)
     for number in range(1, 42):
         state.move(torch.full((3, N), 0.5 + 1e-3 * number))
         # Row 0 rises all the time, row 1 never, row 2 every other time but in all.
@@ -241,10 +237,10 @@ def test_steps_are_halved_where_they_do_not_help() -> None:
 def test_sparse_steps_move_the_steepest_entries_by_as_much_each() -> None:
     x = torch.full((2, N), 0.5)
     ball = _ball("l1", x, 0.3)
-    state = State.at(x, torch.arange(2), torch.full((2,), -1))
+    state = AscentState.at(x, torch.arange(2), torch.full((2,), -1))
     gradient = torch.stack([torch.arange(1.0, N + 1), -torch.arange(1.0, N + 1)])
     state.learn(torch.zeros(2), gradient)
-    rule = Sparse.begin(state, ball, 100, first=True)
+    rule = SparsityRule.begin(state, ball, 100, first=True)
     move = rule.step(state, ball) - x
     k = int(0.2 * N)
     expected = torch.zeros(2, N)
@@ -303,8 +299,8 @@ def test_a_sample_has_the_same_answer_whatever_is_beside_it(metric: str, attack:
     order = torch.tensor([7, 2, 9])
     for problem, budget in ((MinRadius(metric), 100), (MaxLoss(metric, EPS[metric]), 60)):
         together, apart = CountedClassifier(Classifier(net), 10), CountedClassifier(Classifier(net), 3, batch=2)
-        points = attack(_task(together, problem, images, labels, budget))
-        alone = attack(_task(apart, problem, images[order], labels[order], budget))
+        points = attack(_task(together, problem, images, labels, budget)).points
+        alone = attack(_task(apart, problem, images[order], labels[order], budget)).points
         torch.testing.assert_close(alone, points[order], rtol=0, atol=1e-6)
         assert torch.equal(apart.passes.total, together.passes.total[order])
         assert not torch.equal(points[order], images[order])
@@ -364,7 +360,7 @@ def test_without_slope_nothing_is_found_and_nothing_breaks(metric: str) -> None:
         return torch.stack([0 * x.flatten(1).sum(1) + 1, 0 * x.flatten(1).sum(1)], 1)
 
     for problem in (MaxLoss(metric, 0.3), MinRadius(metric)):
-        points = Apgd()(_task(CountedClassifier(Classifier(flat), ROWS), problem, images, labels, 60))
+        points = Apgd()(_task(CountedClassifier(Classifier(flat), ROWS), problem, images, labels, 60)).points
         assert torch.equal(points, images)
 
 
@@ -382,8 +378,8 @@ def test_eps_of_zero_and_no_samples() -> None:
     images, labels = net.samples()
     for metric in DUAL:
         counted = CountedClassifier(Classifier(net), ROWS)
-        assert torch.equal(Apgd()(_task(counted, MaxLoss(metric, 0.0), images, labels, 60)), images)
-        assert Apgd()(_task(counted, MinRadius(metric), images[:0], labels[:0], 60)).shape == (0, *SHAPE)
+        assert torch.equal(Apgd()(_task(counted, MaxLoss(metric, 0.0), images, labels, 60)).points, images)
+        assert Apgd()(_task(counted, MinRadius(metric), images[:0], labels[:0], 60)).points.shape == (0, *SHAPE)
 
 
 def test_what_is_unbracketed_is_reported() -> None:
@@ -391,13 +387,9 @@ def test_what_is_unbracketed_is_reported() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(N, 2))
     with torch.no_grad():
         net[1].bias.copy_(torch.tensor([1e3, 0.0]))
-    findings = Diagnostics.none(ROWS)
-    Apgd()(
-        replace(
-            _task(CountedClassifier(Classifier(net), ROWS), MinRadius("l2"), images, labels, 300), findings=findings
-        )
-    )
-    assert findings.unbracketed.all()
+    answer = Apgd()(_task(CountedClassifier(Classifier(net), ROWS), MinRadius("l2"), images, labels, 300))
+    assert answer.diagnostics.unbracketed is not None
+    assert answer.diagnostics.unbracketed.all()
 
 
 # ---- settings ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Imports only go upwards: a folder of src/pwcf uses itself and the folders above it in ORDER."""
+"""Imports only go upwards: a folder of src/pwcf uses itself and the folders above it in ORDER; no attack another."""
 
 import ast
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = "pwcf"
-SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
+SOURCE = Path(__file__).parents[2] / "src" / PACKAGE
 ORDER = (
     "_common",
     "solvers",
@@ -74,7 +74,23 @@ def violations(root: Path) -> list[str]:
             target = name[1] if len(name) > 1 and name[1] in ORDER else FRONT
             if not allowed(folder, target):
                 found.append(f"{place}:{line}: {folder or FRONT} imports {target}")
+            elif (attack := attack_of(place)) and (other := sibling(root, attack, name)):
+                found.append(f"{place}:{line}: the attack {attack} imports {other} of attacks")
     return found
+
+
+def attack_of(place: Path) -> str | None:
+    """The folder of an attack that a module is in; modules beside these folders, the registry's too, are shared."""
+    return place.parts[1] if place.parts[0] == "attacks" and len(place.parts) > 2 else None
+
+
+def sibling(root: Path, attack: str, name: tuple[str, ...]) -> str | None:
+    """What a dotted name has of other attacks: their folders, or what imports them all, the registry and the front."""
+    if name[:2] != (PACKAGE, "attacks"):
+        return None
+    part = name[2] if len(name) > 2 else "__init__"
+    shared = part not in ("__init__", "registry") and (root / "attacks" / f"{part}.py").is_file()
+    return None if shared or part == attack else part
 
 
 def allowed(folder: str | None, target: str) -> bool:
@@ -92,9 +108,11 @@ def test_imports_only_go_upwards():
 
 def package_with(root: Path, place: str, code: str) -> Path:
     """A package in which every module is innocent but the one at ``place``."""
-    for folder in ("", "metrics", "problems", "solvers"):
+    for folder in ("", "models", "metrics", "attacks"):
         (root / folder).mkdir(parents=True, exist_ok=True)
         (root / folder / "__init__.py").write_text("import math\n")
+    for name in ("loop", "registry"):
+        (root / "attacks" / f"{name}.py").write_text("import math\n")
     (root / place).parent.mkdir(parents=True, exist_ok=True)
     (root / place).write_text(code)
     return root
@@ -103,23 +121,30 @@ def package_with(root: Path, place: str, code: str) -> Path:
 @pytest.mark.parametrize(
     ("place", "code"),
     [
-        ("solvers/a.py", "import pwcf.problems"),
-        ("solvers/a.py", "import math, pwcf.problems.robustness as questions"),
-        ("solvers/a.py", "from pwcf.problems.robustness import MaxLoss"),
-        ("metrics/a.py", "from pwcf import solvers, problems"),
-        ("solvers/a.py", "from ..problems import robustness"),
-        ("solvers/a.py", "from .. import problems"),
-        ("solvers/deep/a.py", "from ...problems.robustness import MaxLoss"),
-        ("solvers/a.py", "def f():\n    from pwcf import problems"),
-        ("solvers/a.py", "if TYPE_CHECKING:\n    from pwcf.problems import MaxLoss"),
-        ("solvers/a.py", "importlib.import_module('pwcf.problems')"),
-        ("solvers/a.py", "import_module('..problems', __package__)"),
-        ("solvers/a.py", "import pwcf"),
-        ("solvers/a.py", "from pwcf import minimize"),
-        ("solvers/a.py", "from .. import minimize"),
-        ("solvers/__init__.py", "from ..problems import robustness"),
+        ("metrics/a.py", "import pwcf.attacks"),
+        ("metrics/a.py", "import math, pwcf.attacks.loop as loop"),
+        ("metrics/a.py", "from pwcf.attacks.loop import run"),
+        ("metrics/a.py", "from pwcf import models, attacks"),
+        ("metrics/a.py", "from ..attacks import loop"),
+        ("metrics/a.py", "from .. import attacks"),
+        ("metrics/deep/a.py", "from ...attacks.loop import run"),
+        ("metrics/a.py", "def f():\n    from pwcf import attacks"),
+        ("metrics/a.py", "if TYPE_CHECKING:\n    from pwcf.attacks import Solution"),
+        ("metrics/a.py", "importlib.import_module('pwcf.attacks')"),
+        ("metrics/a.py", "import_module('..attacks', __package__)"),
+        ("metrics/a.py", "import pwcf"),
+        ("metrics/a.py", "from pwcf import minimize"),
+        ("metrics/a.py", "from .. import minimize"),
+        ("metrics/__init__.py", "from ..attacks import loop"),
         ("compat/a.py", "import pwcf.cli"),
         ("__init__.py", "from pwcf.cli import main"),
+        ("attacks/fab/search.py", "from pwcf.attacks.apgd.rules import ApgdBall"),
+        ("attacks/fab/search.py", "from pwcf.attacks import apgd"),
+        ("attacks/fab/search.py", "from pwcf.attacks import Task"),
+        ("attacks/fab/search.py", "import pwcf.attacks"),
+        ("attacks/fab/search.py", "from pwcf.attacks.registry import ATTACKS"),
+        ("attacks/fab/search.py", "from ..apgd import Apgd"),
+        ("attacks/fab/deep/search.py", "from pwcf.attacks.apgd import Apgd"),
         ("extras/__init__.py", ""),
         ("helpers.py", ""),
     ],
@@ -133,13 +158,15 @@ def test_the_check_catches(tmp_path, place, code):
 @pytest.mark.parametrize(
     ("place", "code"),
     [
-        ("problems/a.py", "from pwcf.solvers import ineq\nfrom pwcf.problems import robustness\nimport torch"),
-        ("problems/a.py", "from ..metrics import lp\nfrom . import robustness\nfrom .robustness import MaxLoss"),
-        ("problems/deep/a.py", "from ..robustness import MaxLoss\nfrom ...solvers import eq"),
-        ("solvers/a.py", "from problems import thing\nimport pwcf_other.problems"),
+        ("attacks/a.py", "from pwcf.metrics import ineq\nfrom pwcf.attacks import loop\nimport torch"),
+        ("attacks/a.py", "from ..models import lp\nfrom . import loop\nfrom .loop import run"),
+        ("attacks/deep/a.py", "from ..loop import run\nfrom ...metrics import eq"),
+        ("metrics/a.py", "from attacks import thing\nimport pwcf_other.attacks"),
+        ("attacks/fab/search.py", "from pwcf.attacks.loop import run\nfrom pwcf.attacks.fab.geometry import Plane"),
+        ("attacks/registry.py", "from pwcf.attacks.apgd import Apgd\nfrom pwcf.attacks.fab import Fab"),
         ("cli/main.py", "import pwcf\nfrom pwcf import evaluate\nfrom pwcf.report import html"),
         ("cli/__main__.py", "from pwcf.cli.main import main"),
-        ("__init__.py", "from pwcf.solvers import minimize\nfrom .problems import MaxLoss"),
+        ("__init__.py", "from pwcf.attacks import minimize\nfrom .metrics import ineq"),
     ],
 )
 def test_the_check_allows(tmp_path, place, code):

@@ -1,4 +1,4 @@
-"""Several attacks on one question: attribution, what later ones get, presets, and what is said of the answers."""
+"""Several attacks on one question: attribution, what later ones get, presets, budgets, attacks that fail."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 
 from pwcf import MaxLoss, MinRadius, Run, evaluate
-from pwcf.attacks import ATTACKS, PRESETS, Attack, Function, Task, as_attack, resolve_attacks
+from pwcf.attacks import Answer, Attack, Function, Task
 from pwcf.attacks.external import available
-from pwcf.evaluation.diagnosis import diagnose
-from pwcf.evaluation.run import Contribution
 
 ROWS, N = 8, 6
 
@@ -29,7 +27,7 @@ def samples() -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class Move:
+class Move(Attack):
     """Moves one entry by as much as the sample's turn says."""
 
     name: str
@@ -37,11 +35,11 @@ class Move:
     moves: tuple[float, ...]
     black_box: bool = False
 
-    def __call__(self, task: Task) -> Tensor:
+    def __call__(self, task: Task) -> Answer:
         points = task.images.clone()
         for i, sample in enumerate(task.samples.tolist()):
             points[i, self.entry] += self.moves[sample % len(self.moves)]
-        return points
+        return Answer(points)
 
 
 def quiet(attacks: object, problem: MinRadius | MaxLoss, **more: object) -> tuple[Run, list[str]]:
@@ -76,12 +74,12 @@ def test_the_nearest_point_counts_and_is_attributed() -> None:
 def test_max_loss_gives_later_attacks_only_what_is_unbroken() -> None:
     asked: list[list[int]] = []
 
-    class Listening:
+    class Listening(Attack):
         name = "listening"
 
-        def __call__(self, task: Task) -> Tensor:
+        def __call__(self, task: Task) -> Answer:
             asked.append(task.samples.tolist())
-            return task.images
+            return Answer(task.images)
 
     run, _ = quiet([Move("half", 0, (0.15, 0.0)), Listening()], MaxLoss("linf", 0.2))
     assert asked == [[1, 3, 5, 7]]
@@ -93,13 +91,13 @@ def test_max_loss_gives_later_attacks_only_what_is_unbroken() -> None:
 def test_min_radius_tells_later_attacks_what_is_known() -> None:
     told = []
 
-    class Listening:
+    class Listening(Attack):
         name = "listening"
 
-        def __call__(self, task: Task) -> Tensor:
+        def __call__(self, task: Task) -> Answer:
             assert task.known is not None
             told.append((task.known - task.images).abs().amax(1))
-            return task.images
+            return Answer(task.images)
 
     quiet([Move("half", 0, (0.15, 0.0)), Listening()], MinRadius("linf"))
     assert (told[0][::2] - 0.1).abs().max() < 1e-3
@@ -129,10 +127,10 @@ def test_budgets_hold_for_all_together() -> None:
 
 
 def test_an_attack_that_fails_does_not_lose_the_answers_of_others() -> None:
-    class Broken:
+    class Broken(Attack):
         name = "broken"
 
-        def __call__(self, task: Task) -> Tensor:
+        def __call__(self, task: Task) -> Answer:
             raise ZeroDivisionError("no good")
 
     run, said = quiet([Broken(), Move("half", 0, (0.15,))], MinRadius("l2"))
@@ -152,11 +150,11 @@ def test_what_an_attack_was_told_is_not_its_own() -> None:
     """A white box that only hands back what it is told has found nothing, whoever is asked first."""
     black = Move("black", 0, (0.15,), black_box=True)
 
-    class Parrot:
+    class Parrot(Attack):
         name = "parrot"
 
-        def __call__(self, task: Task) -> Tensor:
-            return task.images if task.known is None else task.known
+        def __call__(self, task: Task) -> Answer:
+            return Answer(task.images if task.known is None else task.known)
 
     for attacks in ([black, Parrot()], [Parrot(), black]):
         run, said = quiet(attacks, MinRadius("linf"))
@@ -186,35 +184,6 @@ def test_no_images_are_no_reason_to_decline() -> None:
         assert len(evaluate(model, x[:0], labels[:0], MinRadius("l2"), attacks="alma").radius) == 0
 
 
-# ---- names and presets ----------------------------------------------------------------------------------------------
-
-
-def test_every_name_makes_an_attack_of_that_name() -> None:
-    for name in ATTACKS:
-        attack = as_attack(name)
-        assert isinstance(attack, Attack)
-        assert attack.name == name
-
-
-def squares(a: Tensor, b: Tensor) -> Tensor:
-    return (a - b).flatten(1).square().sum(1)
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("problem", [MinRadius("l2"), MaxLoss("linf", 0.1), MinRadius("l1.5"), MinRadius(squares)])
-def test_presets_answer_and_say_what_they_leave_out(preset: str, problem: MinRadius | MaxLoss) -> None:
-    members = PRESETS[preset].attacks(problem)
-    if preset == "autoattack" and problem.metric.name == "squares":
-        with pytest.raises(ValueError, match=r"found none; apgd-ce was left out of 'autoattack': .* squares"):
-            resolve_attacks(preset, problem, 3, 2000)
-        return
-    chosen = resolve_attacks(preset, problem, 3, 2000)
-    assert len(chosen.attacks) + len(chosen.left_out) == len(members)
-    assert chosen.budget == len(chosen.attacks) * PRESETS[preset].budget
-    for sentence in chosen.left_out:
-        assert "was left out of" in sentence
-
-
 @pytest.mark.parametrize("preset", ["fast", "standard", "paper"])
 @pytest.mark.parametrize("problem", [MinRadius("l2"), MaxLoss("l2", 0.11)])
 def test_presets_find_what_there_is(preset: str, problem: MinRadius | MaxLoss) -> None:
@@ -222,67 +191,3 @@ def test_presets_find_what_there_is(preset: str, problem: MinRadius | MaxLoss) -
     assert run.adversarial.all()
     assert (run.radius <= 0.11).all()
     assert (run.passes.total <= 1200).all()
-
-
-def test_a_named_attack_that_cannot_answer_says_why() -> None:
-    with pytest.raises(ValueError, match=r"attacks: apgd cannot answer min-radius, l1\.5: "):
-        quiet(["apgd"], MinRadius("l1.5"))
-
-
-def test_names_must_differ() -> None:
-    with pytest.raises(ValueError, match="attacks: expected names that differ, found lmn more than once"):
-        quiet(["lmn", "fast"], MinRadius("l2"))
-
-
-# ---- diagnosis ------------------------------------------------------------------------------------------------------
-
-
-def contribution(name: str, radius: list[float], black_box: bool = False) -> Contribution:
-    values = torch.tensor(radius, dtype=torch.float64)
-    return Contribution(name, "", black_box, values, torch.zeros(len(radius), dtype=torch.int64), 0.0)
-
-
-INF, NAN = float("inf"), float("nan")
-
-
-def test_a_black_box_that_is_better_is_told() -> None:
-    white = contribution("white", [0.3, 0.3, INF, NAN])
-    for radius, told in (([0.3, 0.3, INF, 0.1], False), ([0.3, 0.2, INF, NAN], True), ([NAN, NAN, 0.5, NAN], True)):
-        said = diagnose(MaxLoss("l2", 1.0), [white, contribution("square", radius, True)], {})
-        assert bool(said) == told
-        if told:
-            assert "square found a nearer point than every white-box attack on 1 of 3 samples" in said[0]
-
-
-def test_min_radius_without_any_point_is_told() -> None:
-    said = diagnose(MinRadius("l2"), [contribution("white", [0.3, INF, NAN])], {})
-    assert len(said) == 1
-    assert "No misclassified point at any distance was found for 1 of 2 samples" in said[0]
-    assert diagnose(MaxLoss("l2", 1.0), [contribution("white", [0.3, INF, NAN])], {}) == []
-
-
-def test_a_radius_search_that_ends_nowhere_is_told() -> None:
-    def always_right(x: Tensor) -> Tensor:
-        return torch.stack([1 + x[:, 0], -x[:, 0]], 1)
-
-    x, labels = samples()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        run = evaluate(always_right, x, labels, MinRadius("l2"), attacks=["apgd"], budget=500)
-    assert any("radius search of apgd found nothing on 8 of 8 samples" in sentence for sentence in run.warnings)
-
-
-def test_restarts_that_still_help_are_told() -> None:
-    """A sum of waves has many local minima."""
-    torch.manual_seed(1)
-    w, phase = 4 * torch.randn(20, 30, dtype=torch.float64), 6.28 * torch.rand(30, dtype=torch.float64)
-
-    def rough(x: Tensor) -> Tensor:
-        level = 3 * torch.sin(x @ w + phase).mean(1) - 1.2
-        return torch.stack([torch.zeros_like(level), level], 1)
-
-    x = torch.rand(40, 20, dtype=torch.float64)
-    x = x[rough(x).argmax(1) == 0][:20]
-    labels = torch.zeros(20, dtype=torch.int64)
-    with pytest.warns(UserWarning, match="The later restarts of lmn still found clearly nearer points"):
-        evaluate(rough, x, labels, MinRadius("l1"), budget=2000)

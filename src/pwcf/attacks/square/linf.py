@@ -5,30 +5,29 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pwcf.attacks.square.ball import Ball
-from pwcf.attacks.square.draws import Draws
-from pwcf.attacks.square.moves import Moves
+from pwcf._common.rng import RowRng
+from pwcf.attacks.square.windows import Proposal, SquareBall
 
 
-class Squares(Moves):
+class LinfProposal(Proposal):
     """Starts with vertical stripes of random ends (paper, algorithm 2)."""
 
     least = 1
 
-    def __init__(self, ball: Ball, draws: Draws) -> None:
-        self.grid, self.reach, self.draws = ball.grid, ball.reach, draws
+    def __init__(self, ball: SquareBall, rng: RowRng) -> None:
+        self.grid, self.extent, self.rng = ball.grid, ball.extent, rng
         # Both ends in one line: an index plus 0 or ``entries`` reads the one or the other.
         least, most = ball.corners()
         self.ends = torch.cat([least, most], 2)
         c, h, w = ball.grid.channels, ball.grid.height, ball.grid.width
-        up = (draws.uniform(c, w) < 0.5).unsqueeze(2).expand(-1, c, h, w).flatten(2)
+        up = (rng.uniform(c, w) < 0.5).unsqueeze(2).expand(-1, c, h, w).flatten(2)
         self.points = torch.where(up, most, least)
         self.first = torch.zeros(len(up), 0, dtype=torch.int64, device=up.device)  # (m, queries)
         self.shift = self.first.unsqueeze(2)  # (m, queries, channels)
 
     def draw(self, sides: tuple[int, int], queries: int) -> None:
-        uniform = self.draws.uniform(queries, 2 + self.grid.channels)
-        line, column = self.reach.places(uniform[..., :2], sides, self.grid)
+        uniform = self.rng.uniform(queries, 2 + self.grid.channels)
+        line, column = self.extent.places(uniform[..., :2], sides, self.grid)
         self.first = line * self.grid.width + column
         self.shift = (uniform[..., 2:] < 0.5) * self.grid.entries
         self.offsets = self.grid.offsets(sides, self.points.device)
@@ -44,6 +43,6 @@ class Squares(Moves):
         self.points.scatter_(2, self.window, torch.where(better.view(-1, 1, 1), self.tried, self.before))
 
     def keep(self, rows: Tensor) -> None:
-        self.points, self.ends, self.reach = self.points[rows], self.ends[rows], self.reach.select(rows)
+        self.points, self.ends, self.extent = self.points[rows], self.ends[rows], self.extent.select(rows)
         self.first, self.shift = self.first[rows], self.shift[rows]
-        self.draws.keep(rows)
+        self.rng.keep(rows)
