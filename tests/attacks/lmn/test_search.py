@@ -1,4 +1,4 @@
-"""The structured method against exact radii of linear classifiers, its budget and its independence of the batch."""
+"""The search of lmn against exact radii of linear classifiers, its budget and its independence of the batch."""
 
 from __future__ import annotations
 
