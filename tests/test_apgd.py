@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -16,7 +15,6 @@ from pwcf.attacks.apgd.ball import Ball
 from pwcf.attacks.apgd.plan import Plan, cost, phases
 from pwcf.attacks.apgd.rows import State
 from pwcf.attacks.apgd.rules import Halving, Sparse, checkpoints
-from pwcf.attacks.base import Diagnostics
 from pwcf.metrics import distance64
 from pwcf.models import CountedClassifier
 from pwcf.problems import Problem, is_wrong
@@ -125,7 +123,7 @@ def test_points_are_within_eps_and_box(metric: str, sequential: bool) -> None:
     radius = evaluate(net, images, labels, MinRadius(metric), budget=300).radius
     problem = MaxLoss(metric, 1.1 * radius)
     counted = CountedClassifier(Classifier(net), ROWS)
-    points = Apgd(sequential=sequential)(_task(counted, problem, images, labels, 300))
+    points = Apgd(sequential=sequential)(_task(counted, problem, images, labels, 300)).points
     wrong = is_wrong(net(points), labels, False)
     assert wrong.sum() >= ROWS - 1
     assert torch.equal(points[~wrong], images[~wrong])
@@ -179,7 +177,7 @@ def test_budgets_are_kept_and_used(metric: str, budget: int) -> None:
     for attack in (Apgd(), Apgd(targets=9), Apgd(steps=7), Apgd("ce", 3, None, 3)):
         for problem in (MinRadius(metric), MaxLoss(metric, 1e-4)):  # within 1e-4 there is nothing
             counted = CountedClassifier(Classifier(net), ROWS)
-            points = attack(_task(counted, problem, images, labels, budget))
+            points = attack(_task(counted, problem, images, labels, budget)).points
             assert points.shape == images.shape
             assert (counted.passes.total <= budget).all()
         assert (counted.passes.total >= 0.6 * budget).all()
@@ -303,8 +301,8 @@ def test_a_sample_has_the_same_answer_whatever_is_beside_it(metric: str, attack:
     order = torch.tensor([7, 2, 9])
     for problem, budget in ((MinRadius(metric), 100), (MaxLoss(metric, EPS[metric]), 60)):
         together, apart = CountedClassifier(Classifier(net), 10), CountedClassifier(Classifier(net), 3, batch=2)
-        points = attack(_task(together, problem, images, labels, budget))
-        alone = attack(_task(apart, problem, images[order], labels[order], budget))
+        points = attack(_task(together, problem, images, labels, budget)).points
+        alone = attack(_task(apart, problem, images[order], labels[order], budget)).points
         torch.testing.assert_close(alone, points[order], rtol=0, atol=1e-6)
         assert torch.equal(apart.passes.total, together.passes.total[order])
         assert not torch.equal(points[order], images[order])
@@ -364,7 +362,7 @@ def test_without_slope_nothing_is_found_and_nothing_breaks(metric: str) -> None:
         return torch.stack([0 * x.flatten(1).sum(1) + 1, 0 * x.flatten(1).sum(1)], 1)
 
     for problem in (MaxLoss(metric, 0.3), MinRadius(metric)):
-        points = Apgd()(_task(CountedClassifier(Classifier(flat), ROWS), problem, images, labels, 60))
+        points = Apgd()(_task(CountedClassifier(Classifier(flat), ROWS), problem, images, labels, 60)).points
         assert torch.equal(points, images)
 
 
@@ -382,8 +380,8 @@ def test_eps_of_zero_and_no_samples() -> None:
     images, labels = net.samples()
     for metric in DUAL:
         counted = CountedClassifier(Classifier(net), ROWS)
-        assert torch.equal(Apgd()(_task(counted, MaxLoss(metric, 0.0), images, labels, 60)), images)
-        assert Apgd()(_task(counted, MinRadius(metric), images[:0], labels[:0], 60)).shape == (0, *SHAPE)
+        assert torch.equal(Apgd()(_task(counted, MaxLoss(metric, 0.0), images, labels, 60)).points, images)
+        assert Apgd()(_task(counted, MinRadius(metric), images[:0], labels[:0], 60)).points.shape == (0, *SHAPE)
 
 
 def test_what_is_unbracketed_is_reported() -> None:
@@ -391,13 +389,9 @@ def test_what_is_unbracketed_is_reported() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(N, 2))
     with torch.no_grad():
         net[1].bias.copy_(torch.tensor([1e3, 0.0]))
-    findings = Diagnostics.none(ROWS)
-    Apgd()(
-        replace(
-            _task(CountedClassifier(Classifier(net), ROWS), MinRadius("l2"), images, labels, 300), findings=findings
-        )
-    )
-    assert findings.unbracketed.all()
+    answer = Apgd()(_task(CountedClassifier(Classifier(net), ROWS), MinRadius("l2"), images, labels, 300))
+    assert answer.diagnostics.unbracketed is not None
+    assert answer.diagnostics.unbracketed.all()
 
 
 # ---- settings ---------------------------------------------------------------------------------------

@@ -26,11 +26,13 @@ import os, time, warnings
 import torch
 from torch import nn
 
+import pwcf
+
 NETS = ("wide", "narrow")
 EPS = {"wide": {"linf": 0.1}}
 
 
-class Line:
+class Line(pwcf.attacks.Attack):
     '''Straight to the other side of the box, then back as far as it goes: a forward pass a step.'''
 
     about = "a line, version 3"
@@ -47,7 +49,7 @@ class Line:
             x = task.images + middle * (towards - task.images)
             wrong = (task.model.logits(x, task.samples).argmax(1) != task.labels)[:, None]
             low, high = torch.where(wrong, low, middle), torch.where(wrong, middle, high)
-        return task.images + high * (towards - task.images)
+        return pwcf.attacks.Answer(task.images + high * (towards - task.images))
 
 
 class Broken(Line):

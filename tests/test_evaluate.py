@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import pwcf
 from pwcf import Classifier, MaxLoss, MinRadius, Status, evaluate
-from pwcf.attacks import Task
+from pwcf.attacks import Answer, Attack, Task
 
 ROWS, N, CLASSES = 10, 24, 4
 METRICS = pytest.mark.parametrize("metric", ["l1", "l1.5", "l2", "l4", "linf"])
@@ -190,12 +190,12 @@ def test_the_best_point_of_all_attacks_counts() -> None:
     net = Linear(seed=8)
     images, labels = net.samples()
 
-    class Far:
+    class Far(Attack):
         name = "far"
 
-        def __call__(self, task: Task) -> Tensor:
+        def __call__(self, task: Task) -> Answer:
             assert task.budget <= 500
-            return (task.images > 0.5).to(task.images)
+            return Answer((task.images > 0.5).to(task.images))
 
     run = evaluate(net, images, labels, MinRadius("linf"), attacks=[Far(), "lmn"], budget=1000)
     assert run.attack == ["lmn"] * ROWS
@@ -206,11 +206,11 @@ def test_points_of_an_attack_that_are_not_adversarial_do_not_count() -> None:
     net = Linear(seed=9)
     images, labels = net.samples()
 
-    class Liar:
+    class Liar(Attack):
         name = "liar"
 
-        def __call__(self, task: Task) -> Tensor:
-            return task.images + 1e-4
+        def __call__(self, task: Task) -> Answer:
+            return Answer(task.images + 1e-4)
 
     with pytest.warns(UserWarning, match="No misclassified point at any distance"):
         run = evaluate(net, images, labels, MinRadius("l2"), attacks=[Liar()])

@@ -13,7 +13,6 @@ from oracles.cases import linear_case
 from oracles.linear import boxed_radii, exact_radii
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.attacks import Task
-from pwcf.attacks.base import Diagnostics
 from pwcf.attacks.fab import Fab
 from pwcf.attacks.fab.geometry import Box, Plane, onto_plane
 from pwcf.attacks.fab.planes import Planes
@@ -70,7 +69,7 @@ def test_linear_models_are_solved_exactly(metric: str, targets: int | None, dtyp
     case = linear_case(20, 5, 12, box_active=False, seed=1)
     images, labels = case.tensors(dtype)
     task = task_of(case.model(dtype), images, labels, MinRadius(metric), 150)
-    points = Fab(targets=targets, steps=10, restarts=1)(task)
+    points = Fab(targets=targets, steps=10, restarts=1)(task).points
     assert points.dtype == dtype
     exact = exact_radii(case.images, case.labels, case.W, case.b, as_metric(metric).p)  # type: ignore[attr-defined]
     ratio = radii(task, points).numpy() / exact
@@ -85,7 +84,7 @@ def test_linear_models_with_a_box_that_counts(metric: str) -> None:
     images, labels = case.tensors()
     task = task_of(case.model(), images, labels, MinRadius(metric), 400)
     exact = exact_radii(case.images, case.labels, case.W, case.b, as_metric(metric).p)  # type: ignore[attr-defined]
-    ratio = radii(task, Fab(targets=4, steps=20, restarts=1)(task)).numpy() / exact
+    ratio = radii(task, Fab(targets=4, steps=20, restarts=1)(task).points).numpy() / exact
     assert (ratio >= 1 - 1e-9).all()
     assert (ratio <= 1.01).all()
 
@@ -98,7 +97,7 @@ def test_a_wanted_class(metric: str, targets: int | None) -> None:
     task = task_of(case.model(), images, 1 - labels, MinRadius(metric, targeted=True), 60)
     p = as_metric(metric).p  # type: ignore[attr-defined]
     exact = [boxed_radii(x, y, case.W, case.b, p)[1 - y] for x, y in zip(case.images, case.labels, strict=True)]
-    ratio = radii(task, Fab(targets=targets)(task)) / torch.tensor(exact)
+    ratio = radii(task, Fab(targets=targets)(task).points) / torch.tensor(exact)
     assert (ratio >= 1 - 1e-9).all()
     assert (ratio <= 1.01).all()
 
@@ -110,7 +109,7 @@ def test_a_wanted_class_of_many(targets: int | None) -> None:
     images, labels = labelled(net, (10, 12))
     wanted = net(images).argsort(dim=1)[:, 3]
     task = task_of(net, images, wanted, MinRadius("l2", targeted=True), 300)
-    found = radii(task, Fab(targets=targets)(task))
+    found = radii(task, Fab(targets=targets)(task).points)
     assert torch.isfinite(found).sum() >= 6
     assert (task.model.classifier(images).argmax(1) == labels).all()
 
@@ -121,8 +120,8 @@ def test_restarts_and_targets_only_help(metric: str, targets: int | None) -> Non
     net = bent(12, 10)
     images, labels = labelled(net, (12, 12))
     task = task_of(net, images, labels, MinRadius(metric), 4000)
-    once = radii(task, Fab(targets=targets and 1, steps=20, restarts=1)(task))
-    more = radii(task, Fab(targets=targets and 4, steps=20, restarts=2 if targets else 4)(task))
+    once = radii(task, Fab(targets=targets and 1, steps=20, restarts=1)(task).points)
+    more = radii(task, Fab(targets=targets and 4, steps=20, restarts=2 if targets else 4)(task).points)
     assert torch.isfinite(more).all()
     assert (more <= 1.001 * once).all()
     assert (more < 0.99 * once).any()
@@ -134,8 +133,8 @@ def test_random_restarts_change_the_answer_with_the_seed(metric: str) -> None:
     images, labels = labelled(net, (12, 12), torch.float64)
     task = task_of(net, images, labels, MinRadius(metric), 2000)
     attack = Fab(steps=8, restarts=3)
-    assert torch.equal(attack(task), attack(task))
-    assert not torch.equal(attack(task), attack(replace(task, seed=1)))
+    assert torch.equal(attack(task).points, attack(task).points)
+    assert not torch.equal(attack(task).points, attack(replace(task, seed=1)).points)
 
 
 def test_the_segment_to_the_image_is_searched_at_the_end() -> None:
@@ -144,7 +143,7 @@ def test_the_segment_to_the_image_is_searched_at_the_end() -> None:
     images, labels = case.tensors()
     task = task_of(case.model(), images, labels, MinRadius("l2"), 400)
     exact = exact_radii(case.images, case.labels, case.W, case.b, 2.0)
-    ratio = radii(task, Fab(steps=1, restarts=1)(task)).numpy() / exact
+    ratio = radii(task, Fab(steps=1, restarts=1)(task).points).numpy() / exact
     assert (ratio <= 1.001).all()
 
 
@@ -218,7 +217,7 @@ def test_max_loss_rows_leave_as_soon_as_they_are_broken(metric: str, targets: in
     even = torch.arange(12) % 2 == 0
     eps = torch.where(even, 1.06 * exact, 0.98 * exact)
     task = task_of(case.model(), images, labels, MaxLoss(metric, eps), 300)
-    broken = radii(task, Fab(targets=targets)(task)) <= eps
+    broken = radii(task, Fab(targets=targets)(task).points) <= eps
     assert torch.equal(broken, even)
     spent = task.model.passes.total
     # Untargeted the first step is over the boundary and the second look sees it. With targets the first may be wrong.
@@ -230,9 +229,9 @@ def test_max_loss_rows_leave_as_soon_as_they_are_broken(metric: str, targets: in
 def test_max_loss_of_rows_that_others_have_broken_costs_one_look() -> None:
     case = linear_case(20, 5, 12, box_active=False, seed=5)
     images, labels = case.tensors()
-    known = Fab()(task_of(case.model(), images, labels, MinRadius("l2"), 400))
+    known = Fab()(task_of(case.model(), images, labels, MinRadius("l2"), 400)).points
     task = replace(task_of(case.model(), images, labels, MaxLoss("l2", 1.0), 400), known=known)
-    assert torch.equal(Fab()(task), known)
+    assert torch.equal(Fab()(task).points, known)
     assert task.model.passes.total.tolist() == [1] * 12
 
 
@@ -245,11 +244,11 @@ def test_a_row_has_the_same_answer_whatever_is_beside_it(metric: str, targets: i
     net = bent(12, 10, torch.float64)
     images, labels = labelled(net, (12, 2, 3, 2), torch.float64)
     attack, problem = Fab(targets=targets and 3, steps=8, restarts=3), MinRadius(metric)
-    together = attack(task_of(net, images, labels, problem, 2000))
+    together = attack(task_of(net, images, labels, problem, 2000)).points
     some = torch.arange(12).flip(0)[1:]
-    apart = attack(task_of(net, images[some], labels[some], problem, 2000, batch=5))
+    apart = attack(task_of(net, images[some], labels[some], problem, 2000, batch=5)).points
     torch.testing.assert_close(apart, together[some], rtol=0, atol=1e-7)
-    other = attack(replace(task_of(net, images[some], labels[some], problem, 2000), seed=1))
+    other = attack(replace(task_of(net, images[some], labels[some], problem, 2000), seed=1)).points
     assert not torch.allclose(other, apart, rtol=0, atol=1e-3)  # chance has a say
 
 
@@ -262,7 +261,7 @@ def test_shapes_and_numbers_of_classes(targets: int | None, shape: tuple[int, ..
     images, labels = labelled(net, shape)
     for budget in (60, 160):
         task = task_of(net, images, labels, MinRadius("linf"), budget)
-        points = Fab(targets=targets)(task)
+        points = Fab(targets=targets)(task).points
         assert points.shape == shape
         assert (task.model.passes.total <= budget).all()
         if classes > 3:
@@ -281,7 +280,7 @@ def test_one_logit_and_no_rows() -> None:
         run = evaluate(layer, images, labels, MinRadius("l2"), attacks=[Fab(targets)], budget=200)
         assert run.attack == ["fab"] * 8
         task = task_of(layer, images[:0], labels[:0], MinRadius("l2"), 200)
-        assert Fab(targets)(task).shape == (0, 6)
+        assert Fab(targets)(task).points.shape == (0, 6)
 
 
 @METRICS
@@ -294,7 +293,7 @@ def test_masked_entries_stay(metric: str, targets: int | None) -> None:
     task = task_of(case.model(), images, labels, MinRadius(metric), 400)
     lower, upper = torch.where(mask, task.lower, images), torch.where(mask, task.upper, images)
     task = replace(task, lower=lower, upper=upper)
-    points = Fab(targets=targets, steps=15)(task)
+    points = Fab(targets=targets, steps=15)(task).points
     assert torch.equal(points[:, ~mask], images[:, ~mask])
     # The fixed entries are part of the offset, another one for every image.
     free = mask.numpy()
@@ -321,7 +320,7 @@ def test_fixed_entries_do_not_make_a_class_near(metric: str) -> None:
         task, lower=torch.where(fixed, images, task.lower), upper=torch.where(fixed, images, task.upper)
     )  # fmt: skip
     exact = {"l1": 0.2, "l2": 0.2 / 2**0.5, "linf": 0.1}[metric]
-    assert radii(task, Fab(steps=3, restarts=1)(task)) <= 1.01 * exact
+    assert radii(task, Fab(steps=3, restarts=1)(task).points) <= 1.01 * exact
 
 
 # ---- models that are hard to follow ---------------------------------------------------------------------
@@ -341,7 +340,7 @@ def test_undefined_points_are_no_answers_and_no_end(metric: str, targets: int | 
         return torch.where((x[:, :1] > level) & (torch.arange(5) < undefined), torch.nan, layer(x))
 
     task = task_of(model, images, labels, MinRadius(metric), 150)
-    points = Fab(targets=targets)(task)
+    points = Fab(targets=targets)(task).points
     assert torch.isfinite(points).all()
     found = radii(task, points)
     assert not torch.isnan(model(points)).any()
@@ -377,11 +376,11 @@ def test_flat_models(metric: str, targets: int | None) -> None:
         return torch.cat([torch.full_like(rise, 0.5), rise, -rise], 1)
 
     task = task_of(steps, images, labels, MinRadius(metric), 150)
-    points = Fab(targets=targets)(task)
+    points = Fab(targets=targets)(task).points
     assert torch.isfinite(radii(task, points)).all()
     for constant in (lambda x: x[:, :3] * 0 + torch.tensor([1.0, 0, 0]), lambda x: torch.eye(3)[[0] * len(x)]):
         task = task_of(constant, images, labels, MinRadius(metric), 40)
-        assert torch.equal(Fab(targets=targets)(task), images)
+        assert torch.equal(Fab(targets=targets)(task).points, images)
         assert (task.model.passes.total <= 40).all()
 
 
@@ -395,7 +394,7 @@ def test_classes_that_are_ruled_out(targets: int | None) -> None:
         return torch.where(torch.arange(5) == 3, -torch.inf, layer(x))
 
     task = task_of(model, images[keep], labels[keep], MinRadius("l2"), 200)
-    assert torch.isfinite(radii(task, Fab(targets=targets)(task))).all()
+    assert torch.isfinite(radii(task, Fab(targets=targets)(task).points)).all()
 
 
 def test_an_image_at_a_tie() -> None:
@@ -405,9 +404,9 @@ def test_an_image_at_a_tie() -> None:
     images = torch.full((1, 4), 0.5)
     for targets in (None, 2):
         task = task_of(layer, images, torch.tensor([0]), MinRadius("l2"), 100)
-        assert radii(task, Fab(targets)(task)) < 1e-3
+        assert radii(task, Fab(targets)(task).points) < 1e-3
         task = task_of(layer, images, torch.tensor([1]), MinRadius("l2", targeted=True), 100)
-        assert radii(task, Fab(targets)(task)) < 1e-3
+        assert radii(task, Fab(targets)(task).points) < 1e-3
 
 
 # ---- what others have found -----------------------------------------------------------------------------
@@ -418,7 +417,7 @@ def test_an_image_at_a_tie() -> None:
 def test_the_last_run_goes_on_from_what_is_known(metric: str, targets: int | None) -> None:
     net = bent(12, 10)
     images, labels = labelled(net, (8, 12))
-    known = Fab(steps=20, restarts=1)(task_of(net, images, labels, MinRadius(metric), 300))
+    known = Fab(steps=20, restarts=1)(task_of(net, images, labels, MinRadius(metric), 300)).points
     known = torch.clamp(images + 1.3 * (known - images), 0, 1)
     some = torch.isfinite(radii(task_of(net, images, labels, MinRadius(metric), 60), known))
     some[0] = False  # nobody has found anything for this one
@@ -430,7 +429,7 @@ def test_the_last_run_goes_on_from_what_is_known(metric: str, targets: int | Non
         return net(x)
 
     task = replace(task_of(watched, images, labels, MinRadius(metric), 60), known=known)
-    found = radii(task, Fab(targets=targets)(task))
+    found = radii(task, Fab(targets=targets)(task).points)
     assert some.sum() >= 5
     torch.testing.assert_close(seen[1], known)  # one run is all there is budget for
     assert (found[some] <= 0.98 * distance64(task.problem.metric, images, known)[some]).all()
@@ -446,20 +445,20 @@ def test_known_points_are_the_answer_where_nothing_is_nearer() -> None:
         return torch.cat([1 - hit, hit], 1)
 
     task = replace(task_of(model, images, labels, MinRadius("l2"), 50), known=known)
-    assert torch.equal(Fab()(task)[1], images[1])
-    assert radii(task, Fab()(task))[0] <= 0.2 + 1e-6
+    assert torch.equal(Fab()(task).points[1], images[1])
+    assert radii(task, Fab()(task).points)[0] <= 0.2 + 1e-6
 
 
-def test_findings_tell_whether_the_last_restart_helped() -> None:
+def test_diagnostics_tell_whether_the_last_restart_helped() -> None:
     net = bent(12, 10)
     images, labels = labelled(net, (12, 12))
-    task = replace(task_of(net, images, labels, MinRadius("l1"), 5000), findings=Diagnostics.none(12))
-    before = radii(task, Fab(steps=10, restarts=1)(task))
-    assert task.findings is not None
-    assert not task.findings.still_helping.any()
-    after = radii(task, Fab(steps=10, restarts=2)(task))
-    assert task.findings.still_helping.any()
-    assert (after[task.findings.still_helping] < before[task.findings.still_helping]).all()
+    task = task_of(net, images, labels, MinRadius("l1"), 5000)
+    once, twice = Fab(steps=10, restarts=1)(task), Fab(steps=10, restarts=2)(task)
+    assert once.diagnostics.still_helping is None
+    helped = twice.diagnostics.still_helping
+    assert helped is not None
+    assert helped.any()
+    assert (radii(task, twice.points)[helped] < radii(task, once.points)[helped]).all()
 
 
 # ---- the projection -------------------------------------------------------------------------------------

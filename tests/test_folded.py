@@ -93,7 +93,7 @@ def test_radii_of_linear_classifiers(norm: str, median: float) -> None:
     """l2 is exact; folds of linf and l1 slacks converge slowly, as published, but never to less than what exists."""
     net = Linear()
     task = net.task(MinRadius(norm), 350)
-    checked = _checked(task, Pwcf()(task))
+    checked = _checked(task, Pwcf()(task).points)
     assert checked.adversarial.all()
     assert isinstance(task.problem.metric, Lp)
     ratio = checked.distance / net.radii(task.problem.metric.dual)
@@ -108,7 +108,7 @@ def test_any_other_norm_and_any_function() -> None:
     weight = torch.linspace(0.5, 2, N)
     for metric, dual, scale in (("l1.5", 3.0, 1.0), (lambda x, y: (weight * (y - x)).norm(dim=1), 2.0, 1 / weight)):
         task = net.task(MinRadius(metric), 120)
-        checked = _checked(task, Pwcf(starts=1)(task))
+        checked = _checked(task, Pwcf(starts=1)(task).points)
         assert checked.adversarial.all()
         ratio = checked.distance / net.radii(dual, scale)
         assert (ratio >= 1 - 1e-4).all()
@@ -120,7 +120,7 @@ def test_targeted(norm: str) -> None:
     net = Linear(2)
     wanted = (net.labels + 1) % CLASSES
     task = net.task(MinRadius(norm, targeted=True), 120, labels=wanted)
-    points = Pwcf()(task)
+    points = Pwcf()(task).points
     assert _checked(task, points).adversarial.all()
     assert torch.equal(net(points).argmax(1), wanted)
     if norm == "l2":
@@ -138,7 +138,7 @@ def test_entries_that_must_not_change_do_not(norm: str) -> None:
     lower, upper = net.images.clone(), net.images.clone()
     lower[:, free], upper[:, free] = 0.0, 1.0
     task = net.task(MinRadius(norm), 150, lower=lower, upper=upper)
-    points = Pwcf(starts=2)(task)
+    points = Pwcf(starts=2)(task).points
     assert torch.equal(points[:, ~free], net.images[:, ~free])
     assert ((points >= lower) & (points <= upper)).all()
     checked = _checked(task, points)
@@ -153,7 +153,7 @@ def test_points_stay_in_an_active_box() -> None:
     net = Linear()
     lower, upper = net.images - 0.03, net.images + 0.03
     task = net.task(MinRadius("l2"), 150, lower=lower, upper=upper)
-    points = Pwcf(starts=2)(task)
+    points = Pwcf(starts=2)(task).points
     assert ((points >= lower) & (points <= upper)).all()
     assert ((points - net.images).abs().amax(1) > 0.0299).any()  # it was active
     assert _checked(task, points).adversarial.all()
@@ -173,9 +173,9 @@ def test_max_loss_finds_what_is_there(norm: str, loss: str, room: float) -> None
     assert isinstance(metric, Lp)
     radii = net.radii(metric.dual)
     task = net.task(MaxLoss(norm, room * radii, loss), 300)
-    assert _checked(task, Pwcf()(task)).adversarial.all()
+    assert _checked(task, Pwcf()(task).points).adversarial.all()
     task = net.task(MaxLoss(norm, 0.98 * radii, loss), 100)
-    points = Pwcf(starts=2)(task)
+    points = Pwcf(starts=2)(task).points
     assert not _checked(task, points).adversarial.any()
     assert (metric(net.images.double(), points.double()) <= 0.98 * radii * (1 + 1e-6)).all()
 
@@ -185,7 +185,7 @@ def test_max_loss_targeted() -> None:
     wanted = (net.labels + 1) % CLASSES
     for loss in ("margin", "ce"):
         task = net.task(MaxLoss("l2", 3.0, loss, targeted=True), 100, labels=wanted)
-        points = Pwcf(starts=2)(task)
+        points = Pwcf(starts=2)(task).points
         assert _checked(task, points).adversarial.all()
 
 
@@ -229,7 +229,7 @@ def test_without_folding_it_works_too() -> None:
     net = Linear()
     net.images, net.W = net.images[:, :4].repeat(1, 16)[:, :N], net.W  # keep N, only the cost is new
     task = net.task(MinRadius("l2"), 60, labels=net(net.images).argmax(1))
-    assert _checked(task, Pwcf(fold=False, starts=1)(task)).adversarial.all()
+    assert _checked(task, Pwcf(fold=False, starts=1)(task).points).adversarial.all()
 
 
 @pytest.mark.parametrize(("norm", "slacks"), [("linf", 1), ("l1", N), ("l2", 0), ("l1.5", 0)])
@@ -318,7 +318,7 @@ def test_remember(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folded_attack, "minimize", ends_far_away)
     for remember in (True, False):
         task = net.task(MinRadius("l2"), 100)
-        points = Pwcf(remember=remember, starts=1)(task)
+        points = Pwcf(remember=remember, starts=1)(task).points
         checked = _checked(task, points)
         assert checked.adversarial.all()
         ratio = checked.distance / net.radii(2.0)
@@ -331,7 +331,7 @@ def test_a_hopeless_answer_is_in_the_box_too(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(folded_attack, "minimize", lambda f, x0, *_, **__: replace(minimize(f, x0), x=x0 - 2))
     points = Pwcf(starts=1)(
         net.task(MinRadius("l2"), 20, model=CountedClassifier(Classifier(lambda x: 0 * net(x)), ROWS))
-    )
+    ).points
     assert ((points >= 0) & (points <= 1)).all()
 
 
@@ -411,7 +411,7 @@ def test_budget_and_counted_passes(norm: str, budget: int) -> None:
         net = Linear()
         task = net.task(problem, budget)
         net.forward_rows = net.backward_rows = 0
-        points = Pwcf()(task)
+        points = Pwcf()(task).points
         passes = task.model.passes
         assert (passes.total <= budget).all()
         assert passes.forward.sum() == net.forward_rows
@@ -449,7 +449,7 @@ def test_a_sample_has_the_same_answer_in_any_company(norm: str) -> None:
     def radii(rows: Tensor) -> Tensor:
         task = net.task(MinRadius(norm), 80)
         picked = {k: getattr(task, k)[rows] for k in ("images", "labels", "lower", "upper", "samples")}
-        points = Pwcf()(replace(task, **picked))
+        points = Pwcf()(replace(task, **picked)).points
         return task.problem.metric(net.images[rows].double(), points.double())
 
     together = radii(torch.arange(ROWS))
@@ -491,7 +491,7 @@ def test_more_starts_find_nearer_points() -> None:
     def mean(starts: int) -> float:
         model = CountedClassifier(Classifier(two_sided), ROWS)
         task = Task(model, MinRadius("l2"), images, labels, everyone, *box, None, 300, 0)
-        distance = _checked(task, Pwcf(starts=starts, noise=0.4)(task)).distance
+        distance = _checked(task, Pwcf(starts=starts, noise=0.4)(task).points).distance
         return distance.mean().item()
 
     assert mean(10) < 0.9 * mean(1)
@@ -521,6 +521,6 @@ def test_samples_whose_states_do_not_fit_go_one_after_another(monkeypatch: pytes
     points = []
     for states in (2e9, 2 * 2 * N * 4 * (2 * folded_attack.PAIRS + folded_attack.VECTORS)):
         monkeypatch.setattr(folded_attack, "STATES", states)
-        points.append(Pwcf(starts=1)(net.task(MinRadius("l2"), 40)))
+        points.append(Pwcf(starts=1)(net.task(MinRadius("l2"), 40)).points)
     assert sizes == [ROWS, 2, 2, 1]
     torch.testing.assert_close(*points)

@@ -108,7 +108,7 @@ def spent(task: Task) -> Tensor:
 
 
 def run(call: Callable[..., Tensor], task: Task, name: str | None = None) -> Tensor:
-    return Function(call, name)(task)
+    return Function(call, name)(task).points
 
 
 @BOUNDS
@@ -546,10 +546,10 @@ def test_foolbox(foolbox: list[tuple[str, object, int]]) -> None:
     assert (attack.name, attack.about) == ("Signs", "foolbox 3.3 Signs")
     net = Net((-2.0, 3.0))
     task = net.task()
-    assert net.wrong(task, attack(task)).all()
+    assert net.wrong(task, attack(task).points).all()
     eps = torch.tensor([1.0, 2.0, 1.0, 1.0, 2.0, 1.0], dtype=torch.float64)
     task = net.task(MaxLoss("linf", eps))
-    points = attack(task)
+    points = attack(task).points
     assert net.wrong(task, points).all()
     assert (as_metric("linf")(task.images, points) <= eps * 1.00001).all()
     attack(net.task(MinRadius("l2", targeted=True)))
@@ -583,7 +583,7 @@ def test_torchattacks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (attack.name, attack.about) == ("torchattacks", "torchattacks 3.5")
     net = Net()
     task = net.task()
-    assert net.wrong(task, attack(task)).all()
+    assert net.wrong(task, attack(task).points).all()
     attack(net.task(MinRadius("l2", targeted=True)))
     assert modes == [False, True]
 
@@ -672,7 +672,7 @@ def test_adv_lib_is_imported_when_it_is_called(name: str, norm: str, fake_adv_li
     assert attack.about.startswith(f"adv-lib 9.9 {name}, as many steps")
     assert "adv_lib" not in sys.modules
     task = net.task(metric_of(norm), budget=51, dtype=torch.float64)
-    points = attack(task)
+    points = attack(task).points
     assert net.wrong(task, points).all()
     assert (spent(task) >= 50).all()
     left_over = [module for module in sys.modules if module.split(".")[0] in ("visdom", "torchvision")]
@@ -708,7 +708,7 @@ def test_adv_lib_is_called_as_published(fake_adv_lib: Callable[[], ModuleType]) 
 def test_adv_lib_with_fewer_passes_than_steps_and_with_a_target(fake_adv_lib: Callable[[], ModuleType]) -> None:
     net = Net()
     task = net.task(MinRadius("l2", targeted=True), budget=80)
-    points = AdvLib("alma", steps=1000)(task)
+    points = AdvLib("alma", steps=1000)(task).points
     assert net.wrong(task, points).all()
     ((_, settings, _),) = fake_adv_lib().CALLS
     assert (settings["num_steps"], settings["targeted"], settings["α"]) == (40, True, 0.5)
@@ -756,7 +756,7 @@ def test_adv_lib_is_asked_for_what_there_is(arguments: dict[str, object]) -> Non
 def test_the_real_adv_lib(name: str, norm: str, shape: tuple[int, ...], rows: int) -> None:
     net = Net(shape=shape)
     task = net.task(metric_of(norm), budget=300, rows=rows)
-    points = AdvLib(name)(task)
+    points = AdvLib(name)(task).points
     assert torch.isfinite(points).all()
     assert (spent(task) <= 300).all()
     found = (points != task.images).flatten(1).any(1)
@@ -797,7 +797,7 @@ def test_alma_takes_any_distance_with_a_slope(fake_adv_lib: Callable[[], ModuleT
 
     task = net.task(MinRadius(weighted), budget=60)
     assert AdvLib("alma").unsupported_reason(task.problem, 10) is None
-    assert net.wrong(task, AdvLib("alma")(task)).all()
+    assert net.wrong(task, AdvLib("alma")(task).points).all()
     ((_, settings, _),) = fake_adv_lib().CALLS
     assert (settings["distance"], settings["init_lr_distance"]) == (ABOUT_A_TARGET, None)
     assert AdvLib("fmn").unsupported_reason(task.problem, 10) == "fmn is there for l0, l1, l2, linf, not for weighted"
@@ -815,7 +815,7 @@ def test_alma_in_a_distance_of_ours_is_alma_in_theirs(monkeypatch: pytest.Monkey
         return (a - b).flatten(1).norm(dim=1)
 
     monkeypatch.setitem(ALMA_FIRST, "euclid", ALMA_FIRST["l2"])
-    ours, theirs = (AdvLib("alma")(net.task(MinRadius(metric), budget=200)) for metric in (euclid, "l2"))
+    ours, theirs = (AdvLib("alma")(net.task(MinRadius(metric), budget=200)).points for metric in (euclid, "l2"))
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pwcf import MaxLoss, MinRadius, Status, evaluate
-from pwcf.attacks import Lmn, Task
+from pwcf.attacks import Answer, Attack, Lmn, Task
 
 
 def _linear(n: int, classes: int, seed: int = 0) -> nn.Linear:
@@ -100,13 +100,13 @@ def test_an_attack_cannot_move_what_it_is_measured_from() -> None:
     images, labels = _near_middle(net, 6)
     kept = images.clone()
 
-    class Vandal:
+    class Vandal(Attack):
         name = "vandal"
 
-        def __call__(self, task: Task) -> Tensor:
+        def __call__(self, task: Task) -> Answer:
             task.images.copy_(1 - task.images)
             task.labels.zero_()
-            return task.images
+            return Answer(task.images)
 
     run = evaluate(net, images, labels, MinRadius("l2"), attacks=[Vandal(), "lmn"], budget=400)
     assert torch.equal(images, kept)
@@ -211,11 +211,11 @@ def test_an_attack_that_returns_something_else_is_named() -> None:
     net = _linear(20, 3)
     images, labels = _near_middle(net, 4)
 
-    class Odd:
+    class Odd(Attack):
         name = "odd"
 
-        def __call__(self, task: Task) -> Tensor:
-            return task.images[:1]
+        def __call__(self, task: Task) -> Answer:
+            return Answer(task.images[:1])
 
     with pytest.raises(ValueError, match="attack odd: expected points of shape"):
         evaluate(net, images, labels, MinRadius("l2"), attacks=[Odd()])

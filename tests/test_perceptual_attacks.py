@@ -93,7 +93,7 @@ def test_what_is_near_is_found_and_what_is_far_is_not(attack: AnyAttack, loss: s
 def test_points_of_the_projected_ones_are_within_eps_and_answers_are_kept(attack: AnyAttack, eps: float) -> None:
     net = linear()
     task = task_of(net, pd(), eps)
-    points = attack(task)
+    points = attack(task).points
     assert (task.problem.metric.distance64(task.images, points) <= eps * (1 + 1e-6)).all()
     found = answers(task, points)
     assert found.all() if eps == 0.2 else 2 <= found.sum() < ROWS
@@ -135,9 +135,9 @@ def test_min_radius(attack: AnyAttack) -> None:
 def test_a_sample_has_the_same_answer_alone(attack: AnyAttack) -> None:
     net = linear()
     for eps in (0.03, 0.2):  # some broken, and all; Newton's steps fail, or not
-        together = attack(task_of(net, pd(), eps, dtype=torch.float64, batch=4))  # fewer than there are rows
+        together = attack(task_of(net, pd(), eps, dtype=torch.float64, batch=4)).points  # fewer than there are rows
         for i in (0, 3):
-            alone = attack(task_of(net, pd(), eps, dtype=torch.float64, rows=slice(i, i + 1)))
+            alone = attack(task_of(net, pd(), eps, dtype=torch.float64, rows=slice(i, i + 1))).points
             torch.testing.assert_close(alone[0], together[i], rtol=0, atol=1e-7)
 
 
@@ -151,7 +151,7 @@ def test_masked_entries_stay(attack: AnyAttack) -> None:
     assert run.adversarial.all()
     assert torch.equal(run.x_adv[:, 0], images[:, 0])
     task = task_of(net, pd(), 0.05, frozen=~mask)
-    points = attack(task)
+    points = attack(task).points
     assert torch.equal(points[:, 0], images[:, 0])
     assert not torch.equal(points[:, 1], images[:, 1])
 
@@ -159,14 +159,14 @@ def test_masked_entries_stay(attack: AnyAttack) -> None:
 @ALL
 def test_targeted(attack: AnyAttack) -> None:
     task = task_of(linear(), pd(), 0.4, targeted=True)
-    points = attack(task)
+    points = attack(task).points
     assert (task.model.classifier(points).argmax(1) == task.labels).all()
 
 
 @ALL
 def test_rows_leave_as_soon_as_they_are_broken(attack: AnyAttack) -> None:
     task = task_of(linear(), pd(), 0.2)
-    points = attack(task)
+    points = attack(task).points
     assert answers(task, points).all()
     assert (task.model.passes.total <= 6).all()
     assert (task.model.passes.total % 2 == 0).all()  # each look is a value and a gradient
@@ -192,7 +192,7 @@ def test_where_the_model_says_nothing_the_search_goes_on(attack: AnyAttack) -> N
     task = task_of(net, pd(), 0.5)
     asked: list[Tensor] = []
     net.register_forward_hook(lambda module, inputs, logits: asked.append(torch.isnan(logits).any(1)))
-    points = attack(task)
+    points = attack(task).points
     assert torch.cat(asked).sum() >= ROWS  # they were there,
     assert points.isfinite().all()
     assert answers(task, points).sum() >= ROWS - 1  # and came back
@@ -206,7 +206,7 @@ def test_any_size_of_gradient(attack: AnyAttack, slope: float) -> None:
         for parameter in net.parameters():
             parameter *= slope
     task = task_of(net, pd(), 0.2)
-    points = attack(task)
+    points = attack(task).points
     assert points.isfinite().all()
     assert ((points >= 0) & (points <= 1)).all()
     assert answers(task, points).all() == (slope > 0)
@@ -215,7 +215,7 @@ def test_any_size_of_gradient(attack: AnyAttack, slope: float) -> None:
 def test_fast_lpa_hands_over_raw_points() -> None:
     """As published it goes on after an answer, and ends wherever the slopes of loss and distance have led."""
     task, other = (task_of(linear(), pd(), 0.2) for _ in range(2))
-    raw, kept = FastLpa().raw(task), FastLpa()(other)
+    raw, kept = FastLpa().raw(task), FastLpa()(other).points
     assert (task.model.passes.total == 40).all()
     assert (task.problem.metric.distance64(task.images, raw) > 0.2).all()
     assert (other.model.passes.total < 40).all()
@@ -283,8 +283,8 @@ def test_any_metric_will_do_for_the_lagrangian(metric: str) -> None:
 @ALL
 def test_a_squared_distance_is_measured_by_its_root(attack: AnyAttack) -> None:
     net = linear()
-    plain = attack(task_of(net, pd(), 0.04, dtype=torch.float64))
-    squared = attack(task_of(net, pd(squared=True), 0.04**2, dtype=torch.float64))
+    plain = attack(task_of(net, pd(), 0.04, dtype=torch.float64)).points
+    squared = attack(task_of(net, pd(squared=True), 0.04**2, dtype=torch.float64)).points
     torch.testing.assert_close(squared, plain, rtol=0, atol=1e-7)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pwcf import MaxLoss, MinRadius, Run, evaluate
-from pwcf.attacks import ATTACKS, PRESETS, Attack, Function, Task, as_attack, resolve_attacks
+from pwcf.attacks import ATTACKS, PRESETS, Answer, Attack, Function, Task, as_attack, resolve_attacks
 from pwcf.attacks.external import available
 from pwcf.evaluation.diagnosis import diagnose
 from pwcf.evaluation.run import Contribution
@@ -29,7 +29,7 @@ def samples() -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class Move:
+class Move(Attack):
     """Moves one entry by as much as the sample's turn says."""
 
     name: str
@@ -37,11 +37,11 @@ class Move:
     moves: tuple[float, ...]
     black_box: bool = False
 
-    def __call__(self, task: Task) -> Tensor:
+    def __call__(self, task: Task) -> Answer:
         points = task.images.clone()
         for i, sample in enumerate(task.samples.tolist()):
             points[i, self.entry] += self.moves[sample % len(self.moves)]
-        return points
+        return Answer(points)
 
 
 def quiet(attacks: object, problem: MinRadius | MaxLoss, **more: object) -> tuple[Run, list[str]]:
@@ -76,12 +76,12 @@ def test_the_nearest_point_counts_and_is_attributed() -> None:
 def test_max_loss_gives_later_attacks_only_what_is_unbroken() -> None:
     asked: list[list[int]] = []
 
-    class Listening:
+    class Listening(Attack):
         name = "listening"
 
-        def __call__(self, task: Task) -> Tensor:
+        def __call__(self, task: Task) -> Answer:
             asked.append(task.samples.tolist())
-            return task.images
+            return Answer(task.images)
 
     run, _ = quiet([Move("half", 0, (0.15, 0.0)), Listening()], MaxLoss("linf", 0.2))
     assert asked == [[1, 3, 5, 7]]
@@ -93,13 +93,13 @@ def test_max_loss_gives_later_attacks_only_what_is_unbroken() -> None:
 def test_min_radius_tells_later_attacks_what_is_known() -> None:
     told = []
 
-    class Listening:
+    class Listening(Attack):
         name = "listening"
 
-        def __call__(self, task: Task) -> Tensor:
+        def __call__(self, task: Task) -> Answer:
             assert task.known is not None
             told.append((task.known - task.images).abs().amax(1))
-            return task.images
+            return Answer(task.images)
 
     quiet([Move("half", 0, (0.15, 0.0)), Listening()], MinRadius("linf"))
     assert (told[0][::2] - 0.1).abs().max() < 1e-3
@@ -129,10 +129,10 @@ def test_budgets_hold_for_all_together() -> None:
 
 
 def test_an_attack_that_fails_does_not_lose_the_answers_of_others() -> None:
-    class Broken:
+    class Broken(Attack):
         name = "broken"
 
-        def __call__(self, task: Task) -> Tensor:
+        def __call__(self, task: Task) -> Answer:
             raise ZeroDivisionError("no good")
 
     run, said = quiet([Broken(), Move("half", 0, (0.15,))], MinRadius("l2"))
@@ -152,11 +152,11 @@ def test_what_an_attack_was_told_is_not_its_own() -> None:
     """A white box that only hands back what it is told has found nothing, whoever is asked first."""
     black = Move("black", 0, (0.15,), black_box=True)
 
-    class Parrot:
+    class Parrot(Attack):
         name = "parrot"
 
-        def __call__(self, task: Task) -> Tensor:
-            return task.images if task.known is None else task.known
+        def __call__(self, task: Task) -> Answer:
+            return Answer(task.images if task.known is None else task.known)
 
     for attacks in ([black, Parrot()], [Parrot(), black]):
         run, said = quiet(attacks, MinRadius("linf"))

@@ -118,7 +118,7 @@ def test_restarts_are_other_searches_and_the_best_counts(place: Place) -> None:
 
 @pytest.mark.filterwarnings("ignore:No misclassified point")  # the spy finds none
 def test_a_restart_has_a_seed_of_its_own() -> None:
-    from pwcf.attacks import Function
+    from pwcf.attacks import Answer, Function
     from pwcf.runs.worker import Reseeded
 
     seeds = []
@@ -126,7 +126,7 @@ def test_a_restart_has_a_seed_of_its_own() -> None:
     class Spy(Function):
         def __call__(self, task):
             seeds.append(task.seed)
-            return task.images
+            return Answer(task.images)
 
     spy = Spy(lambda model, images, labels: images, name="spy")
     attacks = [spy, Reseeded(spy, 2), Reseeded(spy, 3)]

@@ -86,9 +86,9 @@ def test_linear_classifiers_break_well_beyond_their_radii_and_never_below(norm: 
     net = Linear(shape)
     exact = net.exact(norm)
     beyond = _task(net, net.images, net.labels, MaxLoss(norm, BEYOND[norm] * exact), 300)
-    assert _check(beyond, Square()(beyond)).all()
+    assert _check(beyond, Square()(beyond).points).all()
     below = _task(net, net.images, net.labels, MaxLoss(norm, 0.99 * exact), 100)
-    assert not _check(below, Square()(below)).any()
+    assert not _check(below, Square()(below).points).any()
     assert (below.model.passes.total == 100).all()
 
 
@@ -96,7 +96,7 @@ def test_linear_classifiers_break_well_beyond_their_radii_and_never_below(norm: 
 def test_radii_are_those_of_the_nearest_ball_something_was_found_in(norm: str) -> None:
     net = Linear()
     task = _task(net, net.images, net.labels, MinRadius(norm), 500)
-    points = Square()(task)
+    points = Square()(task).points
     assert _check(task, points).all()
     ratio = distance64(task.problem.metric, net.images, points) / net.exact(norm)
     assert (ratio > 1 - 1e-6).all()
@@ -119,10 +119,10 @@ def test_no_pass_more_than_the_budget(norm: str, budget: int) -> None:
     problem = MaxLoss(norm, 0.5 * net.exact(norm))
     for queries, expected in ((None, budget), (20, 20), (1, 1), (1000, budget)):
         task = _task(net, net.images, net.labels, problem, budget)
-        assert not _check(task, Square(queries)(task)).any()
+        assert not _check(task, Square(queries)(task).points).any()
         assert (task.model.passes.total == expected).all()
     task = _task(net, net.images, net.labels, MinRadius(norm), budget)
-    _check(task, Square()(task))
+    _check(task, Square()(task).points)
 
 
 @NORMS
@@ -133,7 +133,7 @@ def test_a_sample_has_the_same_answer_in_any_company(norm: str) -> None:
 
     def points(rows: Tensor, seed: int = 0) -> Tensor:
         task = _task(net, images[rows], net.labels[rows], MaxLoss(norm, eps[rows]), 200, seed)
-        return Square()(task)
+        return Square()(task).points
 
     everyone = torch.arange(ROWS)
     before = torch.get_rng_state()
@@ -153,7 +153,7 @@ def test_rows_that_are_broken_leave(norm: str) -> None:
     hard = torch.arange(ROWS) % 2 == 0
     eps = net.exact(norm) * torch.where(hard, 0.5, 1.5 * BEYOND[norm])
     task = _task(net, net.images, net.labels, MaxLoss(norm, eps), 150)
-    assert torch.equal(_check(task, Square()(task)), ~hard)
+    assert torch.equal(_check(task, Square()(task).points), ~hard)
     assert (task.model.passes.total[hard] == 150).all()
     assert (task.model.passes.total[~hard] < 75).all()
 
@@ -165,7 +165,7 @@ def test_inputs_of_any_shape(norm: str, shape: tuple[int, ...]) -> None:
     eps = 2 * BEYOND[norm] * net.exact(norm).clamp(min=1e-3)
     eps[0] = 0  # one may not change at all
     task = _task(net, net.images, net.labels, MaxLoss(norm, eps), 100)
-    broken = _check(task, Square()(task))
+    broken = _check(task, Square()(task).points)
     assert broken.sum() >= ROWS - 2
     assert task.model.passes.total[0] == 0
 
@@ -186,7 +186,7 @@ def test_rounding_never_leads_out_of_the_ball(norm: str, dtype: torch.dtype, siz
         return torch.stack([1e4 - score, score + 2e4 * (len(asked) >= 70)], 1)
 
     task = _task(at_last, images, torch.zeros(ROWS, dtype=torch.int64), MaxLoss(norm, size * EPS[norm]), 70)
-    points = Square()(task)
+    points = Square()(task).points
     assert _check(task, points).all()
     assert torch.equal(points, asked[69])  # not drawn back afterwards
     distances = torch.stack([distance64(task.problem.metric, images, x) for x in asked[:70]])
@@ -199,14 +199,14 @@ def test_rounding_never_leads_out_of_the_ball(norm: str, dtype: torch.dtype, siz
 def test_any_number_of_classes(norm: str, classes: int) -> None:
     net = Linear(classes=classes)
     task = _task(net, net.images, net.labels, MaxLoss(norm, BEYOND[norm] * net.exact(norm)), 300)
-    assert _check(task, Square()(task)).all()
+    assert _check(task, Square()(task).points).all()
 
 
 def test_a_model_of_one_logit() -> None:
     net = Linear(classes=2)
     problem = MaxLoss("linf", BEYOND["linf"] * net.exact("linf"))
     task = _task(lambda x: net(x)[:, 1] - net(x)[:, 0], net.images, net.labels, problem, 300)
-    assert _check(task, Square()(task)).all()
+    assert _check(task, Square()(task).points).all()
 
 
 @NORMS
@@ -215,7 +215,7 @@ def test_targeted_points_have_the_wanted_class(norm: str) -> None:
     wanted = (net.labels + 1) % CLASSES
     for problem in (MaxLoss(norm, 4 * EPS[norm], targeted=True), MinRadius(norm, targeted=True)):
         task = _task(net, net.images, wanted, problem, 200)
-        assert _check(task, Square()(task)).all()
+        assert _check(task, Square()(task).points).all()
 
 
 @NORMS
@@ -236,11 +236,11 @@ def test_masked_entries_stay_and_windows_go_where_something_may_change(norm: str
     easy = torch.arange(ROWS) % 2 == 0
     task = _task(net, images, net(images).argmax(1), MaxLoss(norm, radius * torch.where(easy, 1.8, 0.9)), 150)
     task = replace(task, lower=torch.where(mask, task.lower, images), upper=torch.where(mask, task.upper, images))
-    points = Square()(task)
+    points = Square()(task).points
     assert torch.equal(points[:, ~mask], images[:, ~mask])
     assert torch.equal(_check(task, points), easy)
     frozen = replace(task, lower=images, upper=images)
-    assert torch.equal(Square()(frozen), images)
+    assert torch.equal(Square()(frozen).points, images)
 
 
 @NORMS
@@ -253,12 +253,12 @@ def test_nan_logits_are_no_answers_and_no_end(norm: str) -> None:
         return torch.where(odd.unsqueeze(1), torch.nan, net(x))
 
     task = _task(half_nan, net.images, net.labels, MaxLoss(norm, 1.5 * BEYOND[norm] * net.exact(norm)), 300)
-    points = Square()(task)
+    points = Square()(task).points
     assert not half_nan(points)[(points != net.images).flatten(1).any(1)].isnan().any()
     assert (net(points).argmax(1) != net.labels).sum() >= ROWS - 1
     for undefined in (torch.nan, torch.inf):
         task = _task(lambda x, u=undefined: net(x) * 0 + u, net.images, net.labels, MaxLoss(norm, EPS[norm]), 30)
-        assert torch.equal(Square()(task), net.images)
+        assert torch.equal(Square()(task).points, net.images)
         assert (task.model.passes.total == 30).all()
 
 

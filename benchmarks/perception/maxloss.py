@@ -13,7 +13,7 @@ from torch import Tensor
 import pwcf
 from perception.cells import Cells, Numbers
 from perception.tasks import CIFAR, IMAGENET, NETS, Task, distance, load
-from pwcf.attacks import Attack, FastLpa, Lmn, Lpa, Ppgd
+from pwcf.attacks import Answer, Attack, FastLpa, Lmn, Lpa, Ppgd
 from pwcf.attacks import Task as Asked
 from pwcf.metrics import distance64
 
@@ -46,17 +46,17 @@ of AlexNet. Seconds are CPU time an image, set-up and verification included, and
 
 
 @dataclass
-class Shown:
+class Shown(Attack):
     """An attack whose points are kept as it hands them over."""
 
     attack: Attack
     name: str = "shown"
     points: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
-    def __call__(self, task: Asked) -> Tensor:
-        found = self.attack.raw(task) if isinstance(self.attack, FastLpa) else self.attack(task)
+    def __call__(self, task: Asked) -> Answer:
+        found = self.attack.raw(task) if isinstance(self.attack, FastLpa) else self.attack(task).points
         self.points.append((task.samples.cpu(), found.detach().clone()))
-        return found
+        return Answer(found)
 
 
 def measure(task: Task, eps: float, loss: str, method: str) -> Numbers:

@@ -11,7 +11,7 @@ from torch import Tensor
 import pwcf
 from perception.cells import Cells, Numbers
 from perception.tasks import CIFAR, Task, distance, load
-from pwcf.attacks import AttackLike
+from pwcf.attacks import Answer, Attack, AttackLike
 from pwcf.attacks import Task as Asked
 from pwcf.attacks.lmn.attack import LmnSearch
 from pwcf.attacks.lmn.general_metric import GeneralMetricRule
@@ -62,23 +62,23 @@ The same of the first rows that have more than 5 % left.
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(Attack):
     """Points that are there already."""
 
     points: Tensor
     name: str = "given"
 
-    def __call__(self, task: Asked) -> Tensor:
-        return self.points[task.samples.cpu()]
+    def __call__(self, task: Asked) -> Answer:
+        return Answer(self.points[task.samples.cpu()])
 
 
 @dataclass(frozen=True)
-class Continued:
+class Continued(Attack):
     """The polish of "lmn" from the known points, no restart."""
 
     name: str = "continued"
 
-    def __call__(self, task: Asked) -> Tensor:
+    def __call__(self, task: Asked) -> Answer:
         steps = (task.budget - 2) // 2
         return LmnSearch(task).run(
             [Stage(1, "best", (Phase(GeneralMetricRule(REPEATS, LONG_MEMORY), CLOSE_SCHEDULE, steps),))]

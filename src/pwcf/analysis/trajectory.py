@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.attacks import AttackLike, Diagnostics, Task, as_attack
+from pwcf.attacks import AttackLike, Task, as_attack
 from pwcf.evaluation import BUDGET, default_batch
 from pwcf.losses import as_loss
 from pwcf.metrics import distance64
@@ -105,8 +105,7 @@ def trace(
         lower, upper = (torch.full_like(images[rows], side) for side in classifier.bounds)
         eps = problem.radii(len(images))[rows.cpu()].to(images.device) if isinstance(problem, MaxLoss) else None
         task = Task(
-            watched, problem, images[rows].clone(), labels[rows].clone(), rows, lower, upper, eps, budget, seed, None,
-            Diagnostics.none(len(rows)),
+            watched, problem, images[rows].clone(), labels[rows].clone(), rows, lower, upper, eps, budget, seed
         )  # fmt: skip
         with classifier.in_use():
             as_attack(attack)(task)

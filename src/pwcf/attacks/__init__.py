@@ -1,19 +1,20 @@
 """Ways to answer a question: ours, and those of others behind the same signature."""
 
 from pwcf.attacks.apgd import Apgd
-from pwcf.attacks.base import Attack, CannotAnswer, Diagnostics, Task
+from pwcf.attacks.base import Answer, Attack, CannotAnswer, Diagnostics, Task
 from pwcf.attacks.external import AdvLib, Function, from_foolbox, from_torchattacks
 from pwcf.attacks.fab import Fab
 from pwcf.attacks.lmn.attack import Lmn
 from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd
 from pwcf.attacks.pwcf import Pwcf
-from pwcf.attacks.registry import ATTACKS, PRESETS, AttackLike, about, as_attack, is_black_box, resolve_attacks
+from pwcf.attacks.registry import ATTACKS, PRESETS, AttackLike, ResolvedAttacks, as_attack, resolve_attacks
 from pwcf.attacks.square import Square
 
 __all__ = [
     "ATTACKS",
     "PRESETS",
     "AdvLib",
+    "Answer",
     "Apgd",
     "Attack",
     "AttackLike",
@@ -26,12 +27,11 @@ __all__ = [
     "Lpa",
     "Ppgd",
     "Pwcf",
+    "ResolvedAttacks",
     "Square",
     "Task",
-    "about",
     "as_attack",
     "from_foolbox",
     "from_torchattacks",
-    "is_black_box",
     "resolve_attacks",
 ]

@@ -1,30 +1,15 @@
-"""What an attack is asked, and what it is: a function from a task to points."""
+"""What an attack is given, what it returns, and the base class of all attacks."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
 
-import torch
 from torch import Tensor
 
 from pwcf.metrics import ReferenceDistance
 from pwcf.models import CountedClassifier
 from pwcf.problems import Problem
-
-
-@dataclass(frozen=True)
-class Diagnostics:
-    """What an attack may tell of its n samples beside their points, by writing into these. Users hear of it."""
-
-    still_helping: Tensor
-    """(n,) bool: the later restarts still found something clearly nearer"""
-    unbracketed: Tensor
-    """(n,) bool: a search over radii found nothing in the largest ball it tried"""
-
-    @classmethod
-    def none(cls, n: int) -> Diagnostics:
-        return cls(torch.zeros(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool))
 
 
 @dataclass(frozen=True)
@@ -51,11 +36,9 @@ class Task:
     seed: int
     known: Tensor | None = None
     """(n, ...) the nearest points other attacks have found, the images where there is none; None: nobody has looked"""
-    findings: Diagnostics | None = None
-    """where the attack may leave what it noticed"""
 
     def measure(self) -> ReferenceDistance:
-        """Distances from the images, the passes of a metric's network counted beside the model's."""
+        """Distances from the images; passes of a metric's network are counted beside the model's."""
         return ReferenceDistance(
             self.problem.metric, self.images, self.samples, self.model.metric_passes, self.model.batch
         )
@@ -71,25 +54,65 @@ class Task:
             upper=self.upper[rows],
             eps=None if self.eps is None else self.eps[rows],
             known=None if self.known is None else self.known[rows],
-            findings=None,
         )
 
 
-@runtime_checkable
-class Attack(Protocol):
-    """One way to answer. Points are rechecked by the caller; an attack need not tell good ones from bad.
+@dataclass(frozen=True)
+class Diagnostics:
+    """What an attack noticed about its n samples. ``evaluate`` turns it into warnings. None: it does not look."""
 
-    Three things more are used where an attack has them: ``unsupported_reason(problem, classes)``, a sentence why it
-    cannot answer, or None; ``about``, in words which implementation and settings it is; ``black_box``, whether it goes
-    without gradients.
+    still_helping: Tensor | None = None
+    """(n,) bool: the later restarts still found something clearly nearer"""
+    unbracketed: Tensor | None = None
+    """(n,) bool: a search over radii found nothing in the largest ball it tried"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an attack returns for a task of n samples.
+
+    Args:
+        points: (n, ...) the best point for every sample; the image itself where there is none. The caller rechecks
+            them, so an attack need not tell good points from bad ones.
+        diagnostics: what the attack noticed on the way.
     """
 
-    @property
-    def name(self) -> str: ...
+    points: Tensor
+    diagnostics: Diagnostics = Diagnostics()
 
-    def __call__(self, task: Task) -> Tensor:
-        """(n, ...) the best point for every sample; the image itself where there is none."""
-        ...
+
+class Attack(ABC):
+    """One way to answer a question. Subclasses have a ``name`` and define ``__call__``; the rest has defaults."""
+
+    name: str
+    """what tables call it; attacks of one evaluation have names that differ"""
+    black_box: bool = False
+    """whether it goes without gradients"""
+
+    @property
+    def about(self) -> str:
+        """Which implementation it is, with its settings, in words."""
+        return type(self).__name__
+
+    def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
+        """Why the attack cannot answer such a problem, in a sentence; None if it can.
+
+        Args:
+            problem: the question.
+            classes: how many classes the model has; None where that is not known.
+        """
+        return None
+
+    @abstractmethod
+    def __call__(self, task: Task) -> Answer:
+        """Search for the nearest misclassified points, or in max-loss for some within eps.
+
+        Args:
+            task: n samples and what is asked about them, with the budget and the seed.
+
+        Returns:
+            Points (n, ...) and diagnostics.
+        """
 
 
 class CannotAnswer(ValueError):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from pwcf.attacks.base import Task
+from pwcf.attacks.base import Answer, Diagnostics, Task
 from pwcf.losses import margin
 from pwcf.metrics import dual_norm
 from pwcf.problems import MaxLoss, is_surely_wrong
@@ -28,8 +28,8 @@ GROWTH = 2.0
 NARROW = 0.01
 
 
-def search_radius(within: Callable[[Task], Tensor], task: Task) -> Tensor:
-    """The nearest points (n, ...) that ``within`` finds; the images where there is none.
+def search_radius(within: Callable[[Task], Tensor], task: Task) -> Answer:
+    """The nearest points that ``within`` finds; the images where there is none.
 
     ``within`` answers max-loss tasks: it is called once a round, each sample with an eps and a share of the budget.
     In every other round the nearest points so far are the task's ``known``.
@@ -56,9 +56,7 @@ def search_radius(within: Callable[[Task], Tensor], task: Task) -> Tensor:
         points = within(question)
         wrong = _is_wrong(question, points)
         bracket.learn(rows, eps, points if nearer == 0 else _drawn_in(question, points, wrong, nearer), wrong)
-    if task.findings is not None:
-        task.findings.unbracketed.copy_(torch.isinf(bracket.high))
-    return bracket.best
+    return Answer(bracket.best, Diagnostics(unbracketed=torch.isinf(bracket.high)))
 
 
 class _Bracket:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
+import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -105,11 +104,18 @@ class ResolvedAttacks:
 def resolve_attacks(
     attacks: AttackLike | Sequence[AttackLike], problem: Problem, classes: int | None, budget: int
 ) -> ResolvedAttacks:
-    """Attacks from names, presets, attacks and functions. ``budget``: what one attack has by default.
+    """Attacks from names, presets, attacks and functions.
 
-    ``classes``: of the model; None where there is no image to ask it with.
+    Attacks in a preset that do not support the problem are skipped; an attack that was named and does not is an error.
 
-    Of a preset those that can answer are taken; an attack that was named and cannot is an error.
+    Args:
+        attacks: one of them or several.
+        problem: what they are to answer.
+        classes: how many the model has; None where there is no image to ask it with.
+        budget: passes per sample that one attack has by default.
+
+    Returns:
+        The attacks, what they may spend in all, and sentences about those that were skipped.
     """
     several = attacks if isinstance(attacks, Iterable) and not isinstance(attacks, str) else [attacks]
     chosen, left_out, total = [], [], 0
@@ -117,14 +123,14 @@ def resolve_attacks(
         preset = PRESETS.get(one) if isinstance(one, str) else None
         members = (as_attack(one),) if preset is None else preset.attacks(problem)
         for attack in members:
-            why_not = _unsupported_reason(attack, problem, classes)
-            if why_not is None:
+            reason = attack.unsupported_reason(problem, classes)
+            if reason is None:
                 chosen.append(attack)
                 total += budget if preset is None else preset.budget
             elif preset is None:
-                raise CannotAnswer(f"attacks: {attack.name} cannot answer {problem}: {why_not}")
+                raise CannotAnswer(f"attacks: {attack.name} cannot answer {problem}: {reason}")
             else:
-                left_out.append(f"{attack.name} was left out of {one!r}: {why_not}")
+                left_out.append(f"{attack.name} was left out of {one!r}: {reason}")
     if not chosen and left_out:
         raise CannotAnswer("attacks: expected at least one, found none; " + "; ".join(left_out))
     if not chosen:
@@ -146,36 +152,20 @@ def as_attack(attack: AttackLike) -> Attack:
         if attack not in ATTACKS:
             raise ValueError(
                 f"attacks: expected names out of {', '.join(ATTACKS)}, or of presets, {', '.join(PRESETS)}, "
-                f"found {attack!r}"
+                f"found {attack!r}{_closest(attack)}"
             )
         return ATTACKS[attack]()
+    if isinstance(attack, Attack):
+        return attack
     if callable(attack) and not isinstance(attack, type):
-        return attack if isinstance(attack, Attack) and _takes_a_task(attack) else Function(attack)
+        return Function(attack)
     raise TypeError(f"attacks: expected names, attacks or functions, found {_kind(attack)}")
 
 
-def about(attack: Attack) -> str:
-    """Which implementation it is, as far as it says."""
-    return str(getattr(attack, "about", "")) or type(attack).__name__
-
-
-def is_black_box(attack: Attack) -> bool:
-    return bool(getattr(attack, "black_box", False))
-
-
-def _unsupported_reason(attack: Attack, problem: Problem, classes: int | None) -> str | None:
-    reason: Callable[[Problem, int], str | None] | None = getattr(attack, "unsupported_reason", None)
-    return None if reason is None else reason(problem, sys.maxsize if classes is None else classes)
-
-
-def _takes_a_task(attack: Attack) -> bool:
-    """Whether one argument is all it needs: a function (model, images, labels) may have a name, too."""
-    try:
-        parameters = inspect.signature(attack).parameters.values()
-    except (TypeError, ValueError):
-        return True
-    needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return len(needed) <= 1
+def _closest(name: str) -> str:
+    """A question that names the attack or preset that is spelt most alike, if one is."""
+    alike = difflib.get_close_matches(name.lower(), [*ATTACKS, *PRESETS], n=1)
+    return f"; did you mean {alike[0]!r}?" if alike else ""
 
 
 def _kind(thing: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pwcf.attacks import ATTACKS, PRESETS, AttackLike, about, as_attack
+from pwcf.attacks import ATTACKS, PRESETS, AttackLike, as_attack
 from pwcf.cli.errors import CommandError
 
 ALL = "all"
@@ -29,7 +29,7 @@ def listed(own: Mapping[str, AttackLike]) -> list[str]:
     """Lines about all of them."""
     lines = ["attacks:"]
     for name, attack in ({name: name for name in ATTACKS} | dict(own)).items():
-        lines.append(f"  {name:<19} {about(as_attack(attack))}")
+        lines.append(f"  {name:<19} {as_attack(attack).about}")
     lines.append("presets, each a portfolio that shares the budget:")
     for name, preset in PRESETS.items():
         members = {"min-radius": preset.min_radius, "max-loss": preset.max_loss}

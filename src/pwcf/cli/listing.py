@@ -21,9 +21,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _attacks(json: Json = False) -> None:
-    from pwcf.attacks import ATTACKS, PRESETS, about, as_attack
+    from pwcf.attacks import ATTACKS, PRESETS, as_attack
 
-    attacks = {name: about(as_attack(name)) for name in ATTACKS}
+    attacks = {name: as_attack(name).about for name in ATTACKS}
     presets = {
         name: {
             "min-radius": [one.name for one in preset.min_radius],

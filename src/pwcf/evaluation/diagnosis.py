@@ -17,13 +17,17 @@ CLEARLY = 0.99
 OFTEN, SOMETIMES = 0.2, 0.02
 
 
-def diagnose(problem: Problem, contributions: Sequence[Contribution], findings: Mapping[str, Diagnostics]) -> list[str]:
-    """Sentences; none if nothing looks wrong."""
+def diagnose(
+    problem: Problem, contributions: Sequence[Contribution], diagnostics: Mapping[str, Diagnostics]
+) -> list[str]:
+    """Sentences about contributions and diagnostics of n samples each; none if nothing looks wrong."""
     asked = torch.stack([each.asked for each in contributions]).any(0)
     sentences = _black_box_beats_white_box(problem, contributions)
-    for name, finding in findings.items():
-        sentences += _unbracketed(name, finding.unbracketed, int(asked.sum()))
-        sentences += _still_helping(name, finding.still_helping, asked)
+    for name, each in diagnostics.items():
+        if each.unbracketed is not None:
+            sentences += _unbracketed(name, each.unbracketed, int(asked.sum()))
+        if each.still_helping is not None:
+            sentences += _still_helping(name, each.still_helping, asked)
     if not isinstance(problem, MaxLoss):
         sentences += _nowhere(contributions, asked)
     return sentences

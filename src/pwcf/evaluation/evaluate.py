@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from pwcf.attacks import AttackLike, resolve_attacks
-from pwcf.evaluation.diagnosis import diagnose
-from pwcf.evaluation.portfolio import Evaluator
+from pwcf.evaluation.evaluator import Evaluator
 from pwcf.evaluation.run import Run
 from pwcf.models import ENOUGH, Classifier, CountedClassifier, check_inputs, warnings_about
 from pwcf.problems import MaxLoss, MinRadius, Problem
@@ -84,7 +83,7 @@ def evaluate(
     batch = batch or default_batch(images)
     box = _box(classifier, images, mask)
     counted = CountedClassifier(classifier, images.shape[0], batch)
-    portfolio = Evaluator(
+    evaluator = Evaluator(
         counted, problem, images, labels, box, chosen.attacks, budget or chosen.budget, seed, eight_bit, tol
     )
     looked_at = min(ENOUGH, batch)
@@ -92,10 +91,10 @@ def evaluate(
     _warn(remarks)
     _count_checks(counted, images.shape[0], looked_at)
     with classifier.in_use(), progress_bar(progress, str(problem), images.shape[0], "sample") as advance:
-        portfolio.run(advance)
-    later = portfolio.failures + diagnose(problem, list(portfolio.contributions.values()), portfolio.findings)
+        evaluator.run(advance)
+    later = evaluator.failures + evaluator.diagnose()
     _warn(later)
-    return portfolio.result(time.perf_counter() - started, remarks + later)
+    return evaluator.result(time.perf_counter() - started, remarks + later)
 
 
 def default_batch(images: Tensor) -> int:

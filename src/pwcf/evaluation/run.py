@@ -33,14 +33,6 @@ class Contribution:
     """(n,) int64 forward + backward passes it took, the verification of its points included"""
     seconds: float
 
-    @classmethod
-    def none(cls, name: str, about: str, black_box: bool, n: int) -> Contribution:
-        radius = torch.full((n,), torch.nan, dtype=torch.float64)
-        return cls(name, about, black_box, radius, torch.zeros(n, dtype=torch.int64), 0.0)
-
-    def longer_by(self, seconds: float) -> Contribution:
-        return replace(self, seconds=self.seconds + seconds)
-
     @property
     def found(self) -> Tensor:
         """(n,) bool"""

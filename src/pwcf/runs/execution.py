@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import torch
 
-from pwcf.attacks import about, is_black_box
 from pwcf.data import DataError, Source, open_data
 from pwcf.models import Classifier
 from pwcf.models.loading import LoadedModel, ModelError, load_model
@@ -61,7 +60,7 @@ def prepare(settings: Settings, asked: dict[str, Any]) -> Prepared:
         samples,
         tuple(images.shape[1:]),
         list(source.classes or []),
-        tuple(AttackAbout(each.name, about(each), is_black_box(each)) for each in plan.attacks),
+        tuple(AttackAbout(each.name, each.about, each.black_box) for each in plan.attacks),
         plan.budget,
         plan.problem.metric.about or code_of_metric(plan.problem.metric),
         made_here(settings.threads or 1),

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pwcf.attacks import Attack, about, is_black_box, resolve_attacks
+from pwcf.attacks import Answer, Attack, resolve_attacks
 from pwcf.attacks import Task as Asked
 from pwcf.evaluation import BUDGET, default_batch, evaluate
 from pwcf.metrics import Custom, Metric, as_metric
@@ -24,26 +24,18 @@ from pwcf.runs.settings import Settings
 from pwcf.runs.shard import Chunk, Shard, shard_of
 
 
-@dataclass(frozen=True)
-class Reseeded:
+class Reseeded(Attack):
     """An attack once more, with another seed."""
 
-    attack: Attack
-    number: int
-
-    @property
-    def name(self) -> str:
-        return f"{self.attack.name}#{self.number}"
+    def __init__(self, attack: Attack, number: int) -> None:
+        self.attack, self.number = attack, number
+        self.name, self.black_box = f"{attack.name}#{number}", attack.black_box
 
     @property
     def about(self) -> str:
-        return f"{about(self.attack)}, seed + {self.number - 1}"
+        return f"{self.attack.about}, seed + {self.number - 1}"
 
-    @property
-    def black_box(self) -> bool:
-        return is_black_box(self.attack)
-
-    def __call__(self, task: Asked) -> Tensor:
+    def __call__(self, task: Asked) -> Answer:
         return self.attack(replace(task, seed=task.seed + self.number - 1))
 
 

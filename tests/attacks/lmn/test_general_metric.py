@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
-from pwcf.attacks import Task
+from pwcf.attacks import Answer, Attack, Task
 from pwcf.attacks.lmn.attack import LmnSearch
 from pwcf.attacks.lmn.general_metric import PAIRS, Curvature, GeneralMetricRule, HessianStore, degrees
 from pwcf.attacks.lmn.rules import Iterate, StepSchedule
@@ -23,13 +23,13 @@ Metric = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Named:
+class Named(Attack):
     """An attack from a function of a task."""
 
-    function: Callable[[Task], Tensor]
+    function: Callable[[Task], Answer]
     name: str = "named"
 
-    def __call__(self, task: Task) -> Tensor:
+    def __call__(self, task: Task) -> Answer:
         return self.function(task)
 
 
@@ -176,7 +176,7 @@ def test_polish_settles_in_the_minimum() -> None:
     for schedule in (GENERAL_SCHEDULE, CLOSE_SCHEDULE):
         polish = Phase(GeneralMetricRule(REPEATS, LONG_MEMORY), schedule, 60)
 
-        def attack(task: Task, polish: Phase = polish) -> Tensor:
+        def attack(task: Task, polish: Phase = polish) -> Answer:
             start = Stage(1, "image", plan_for(task.problem.metric).first(20))
             return LmnSearch(task).run([start, Stage(1, "best", (polish,))])
 

@@ -30,7 +30,7 @@ def _linear(seed: int = 0) -> tuple[Classifier, Tensor, Tensor, Tensor, Tensor]:
 
 
 def _points(model: CountedClassifier, problem: Problem, images: Tensor, labels: Tensor, budget: int) -> Tensor:
-    return search_of(model, problem, images, labels, budget).run()
+    return search_of(model, problem, images, labels, budget).run().points
 
 
 def _exact(metric: Lp, images: Tensor, labels: Tensor, W: Tensor, b: Tensor) -> Tensor:
@@ -128,7 +128,7 @@ def test_one_row_of_an_image_aims_at_any_class(classes: int, budget: int, target
         labels = (labels + 1) % classes
     problem, model = MinRadius("l2", targeted=targeted), CountedClassifier(Classifier(lambda x: x @ W.T), 4)
     search = search_of(model, problem, images, labels, budget)
-    points = search.run()
+    points = search.run().points
     assert ((search.table.targets == ANY).sum(1) == expected).all()
     assert (search.table.targets != labels.unsqueeze(1)).all() or targeted
     assert recheck(model, problem, images, labels, points).adversarial.all()

@@ -11,7 +11,7 @@ from pwcf._common.rng import seeds_of
 from pwcf.attacks.apgd.ascent import run
 from pwcf.attacks.apgd.objective import Objective
 from pwcf.attacks.apgd.plan import Phase, Plan, phases
-from pwcf.attacks.base import Task, check_settings
+from pwcf.attacks.base import Answer, Attack, Task, check_settings
 from pwcf.attacks.radius_search import search_radius
 from pwcf.attacks.targets import ANY
 from pwcf.losses import as_loss, mask_label
@@ -23,7 +23,7 @@ RANKING = 1
 
 
 @dataclass(frozen=True)
-class Apgd:
+class Apgd(Attack):
     """Auto-PGD (Croce and Hein 2020), for l1 with adaptive sparsity (Croce and Hein 2021), and exact projections."""
 
     loss: str | None = None
@@ -54,20 +54,20 @@ class Apgd:
         ]
         return ", ".join(parts + ["sequential projections"] * self.sequential)
 
-    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         metric = problem.metric
         if isinstance(metric, Norm) and isinstance(metric, HasProjection) and isinstance(metric, HasSteepest):
             return None
         return f"{self.name} needs a norm with project and steepest; {metric.name} does not offer them."
 
-    def __call__(self, task: Task) -> Tensor:
-        if reason := self.unsupported_reason(task.problem, 2):
+    def __call__(self, task: Task) -> Answer:
+        if reason := self.unsupported_reason(task.problem, None):
             raise ValueError(reason)
         if task.images.shape[0] == 0:
-            return task.images
+            return Answer(task.images)
         if isinstance(task.problem, MinRadius):
             return search_radius(self._within, task)
-        return self._within(replace(task, known=None))
+        return Answer(self._within(replace(task, known=None)))
 
     def _within(self, task: Task) -> Tensor:
         """(n, ...) misclassified points within eps; the images where there is none.

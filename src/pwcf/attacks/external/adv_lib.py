@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pwcf.attacks.base import Task, check_settings
+from pwcf.attacks.base import Answer, Attack, Task, check_settings
 from pwcf.attacks.external.answering import run_external
 from pwcf.attacks.external.first_step import ABOUT_A_TARGET, with_first_step_that_ends
 from pwcf.attacks.external.importing import adv_lib_module, available, version
@@ -106,7 +106,7 @@ NAMES = tuple(_METHODS)
 
 
 @dataclass(frozen=True)
-class AdvLib:
+class AdvLib(Attack):
     """One of adv-lib's attacks, by name. It minimises the distance; within an eps it counts what is near enough."""
 
     name: str
@@ -123,7 +123,7 @@ class AdvLib:
         steps = "as many steps as there are passes for" if self.steps is None else f"{self.steps} steps"
         return f"adv-lib {version()} {self.name}, {steps}, {_METHODS[self.name].settings}"
 
-    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         """Why it cannot answer, in a sentence; None if it can."""
         method = _METHODS[self.name]
         if not available():
@@ -135,17 +135,16 @@ class AdvLib:
         least = method.classes_targeted if problem.targeted else method.classes
         if least is None:
             return f"{self.name} takes no target"
-        if classes < least:
+        if classes is not None and classes < least:
             targeted = " with a target" if problem.targeted else ""
             return f"the loss of {self.name}{targeted} needs {least} classes, the model has {classes}"
         return None
 
-    def __call__(self, task: Task) -> Tensor:
+    def __call__(self, task: Task) -> Answer:
         if not available():
             raise ImportError(INSTALL)
         problem, method = task.problem, _METHODS[self.name]
-        # How many classes there are only the model knows; who calls it asks unsupported_reason().
-        reason = self.unsupported_reason(problem, max(method.classes, method.classes_targeted or 0))
+        reason = self.unsupported_reason(problem, None)
         if reason is not None:
             raise ValueError(f"attack {self.name}: {reason}")
         attacks = adv_lib_module("adv_lib.attacks")
@@ -159,7 +158,7 @@ class AdvLib:
             theirs = _is_named(problem.metric, method.norms)
             return method.run(_Call(attacks, given, problem.metric.name, theirs, distance, steps, problem.targeted))
 
-        return run_external(call, task, self.name)
+        return Answer(run_external(call, task, self.name))
 
 
 def _is_named(metric: Metric, norms: tuple[str, ...]) -> bool:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pwcf.attacks.base import Task
+from pwcf.attacks.base import Answer, Attack, Task
 from pwcf.attacks.external.answering import run_external
 
 
 @dataclass(frozen=True, init=False)
-class Function:
+class Function(Attack):
     """``call(model, images, labels) -> points``, all of them in [0, 1] whatever the bounds are.
 
     The model counts its passes. When the budget is spent it ends the call, and the best points it was shown are the
@@ -27,10 +27,10 @@ class Function:
     """
 
     call: Callable[..., Tensor]
-    name: str
-    about: str
-    black_box: bool
-    each_eps: bool
+    name: str = ""
+    about: str = ""
+    black_box: bool = False
+    each_eps: bool = False
 
     def __init__(
         self,
@@ -44,15 +44,15 @@ class Function:
             raise TypeError(f"call: expected a function (model, images, labels) -> points, found {type(call).__name__}")
         object.__setattr__(self, "call", call)
         object.__setattr__(self, "name", name or getattr(call, "__name__", type(call).__name__).strip("<>"))
-        object.__setattr__(self, "about", about)
+        object.__setattr__(self, "about", about or type(self).__name__)
         object.__setattr__(self, "black_box", black_box)
         object.__setattr__(self, "each_eps", each_eps)
 
-    def __call__(self, task: Task) -> Tensor:
+    def __call__(self, task: Task) -> Answer:
         if task.eps is None or not self.each_eps:
-            return run_external(self.call, task, self.name)
+            return Answer(run_external(self.call, task, self.name))
         points = task.images.clone()
         for eps in sorted(set(task.eps.tolist())):
             rows = (task.eps == eps).nonzero().squeeze(1).to(points.device)
             points[rows] = run_external(self.call, task.select(rows), self.name)
-        return points
+        return Answer(points)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
-from pwcf.attacks.base import Task, check_settings
+from pwcf.attacks.base import Answer, Attack, Task, check_settings
 from pwcf.attacks.fab.geometry import Weights
 from pwcf.attacks.fab.schedule import LOOK, planned
 from pwcf.attacks.fab.search import Search
@@ -15,7 +13,7 @@ from pwcf.problems import Problem
 
 
 @dataclass(frozen=True)
-class Fab:
+class Fab(Attack):
     """From hyperplane to hyperplane, with a bias to the image: FAB, or FAB-T if there are ``targets``."""
 
     targets: int | None = None
@@ -51,20 +49,20 @@ class Fab:
         constants = f"alpha_max {self.alpha_max:g}, eta {self.eta:g}, beta {self.beta:g}"
         return f"pwcf's own {kind}, {steps}, {restarts}, {constants}"
 
-    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         """Why there is no answer to such a problem, if there is none."""
         metric = problem.metric
         if isinstance(metric, Norm) and isinstance(metric, HasHalfspaceStep):
             return None
         return f"{self.name} needs a norm with nearest_on_halfspace; {metric.name} does not offer it."
 
-    def __call__(self, task: Task) -> Tensor:
+    def __call__(self, task: Task) -> Answer:
         metric = task.problem.metric
-        reason = self.unsupported_reason(task.problem, 0)
+        reason = self.unsupported_reason(task.problem, None)
         if reason is not None or not isinstance(metric, Norm):
             raise ValueError(reason)
         if task.images.shape[0] == 0 or task.budget <= LOOK:
-            return task.images
+            return Answer(task.images)
         at_image = task.model.logits(task.images, task.samples)
         others, targeted = at_image.shape[1] - 1, task.problem.targeted
         # A wanted class has one boundary that counts, to the likeliest of the others wherever a row is.
@@ -72,7 +70,7 @@ class Fab:
         targets = 1 if targeted or self.targets is None else min(self.targets, others)
         plan = planned(task.budget, targets, 1 if one else others, self.steps, self.restarts)
         if plan is None:
-            return task.images
+            return Answer(task.images)
         fixed = not targeted and self.targets is not None
         weights = Weights(self.alpha_max, self.eta, self.beta)
         return Search(task, metric, plan, weights, at_image).run(fixed)

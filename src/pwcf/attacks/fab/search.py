@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from pwcf._common.rng import seeds_of
-from pwcf.attacks.base import Task
+from pwcf.attacks.base import Answer, Diagnostics, Task
 from pwcf.attacks.fab.geometry import Box, Plane, Weights, biased_step
 from pwcf.attacks.fab.planes import Planes
 from pwcf.attacks.fab.schedule import FINAL, Plan
@@ -47,13 +47,14 @@ class Search:
             self.radius = torch.where(self.handed, distance, self.radius)
             self.best = torch.where(self.handed.unsqueeze(1), known, self.best)
 
-    def run(self, fixed: bool) -> Tensor:
-        """(n, ...) the nearest points; images where there is none.
+    def run(self, fixed: bool) -> Answer:
+        """The nearest points; images where there is none.
 
         ``fixed``: every run has its target, the likeliest classes at the image in turn.
         """
         task, plan = self.task, self.plan
         ranked = mask_label(self.at_image, task.labels).topk(plan.targets, dim=1).indices
+        still_helping = None
         ranked = ranked if fixed else torch.full_like(ranked, ANY)
         for restart in range(plan.restarts):
             before = self.radius.clone()
@@ -64,10 +65,10 @@ class Search:
                 if number + 1 == plan.restarts * plan.targets:
                     x, aims = self._from_known(rows, x), torch.where(self.handed, ANY, aims)
                 self._go(rows, x, aims, number)
-            if restart > 0 and task.findings is not None:
-                task.findings.still_helping.copy_(self.radius < (1 - HELPED) * before)
+            if restart > 0:
+                still_helping = self.radius < (1 - HELPED) * before
         self._search_segments(self._excess(self.at_image, task.labels))
-        return self.best.view_as(task.images)
+        return Answer(self.best.view_as(task.images), Diagnostics(still_helping=still_helping))
 
     def _going(self) -> Tensor:
         """The rows that are not done: in max-loss a point within eps ends the search."""

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from pwcf._common.rng import noise_of, seeds_of
-from pwcf.attacks.base import Task, needs_slope
+from pwcf.attacks.base import Answer, Attack, Diagnostics, Task, needs_slope
 from pwcf.attacks.lmn.general_metric import Curvature, GeneralMetricRule, HessianStore, degrees, polish_with_solver
 from pwcf.attacks.lmn.rules import Iterate
 from pwcf.attacks.lmn.schedule import SHORT_TARGETS, Phase, Stage, candidates, plan_for, stages
@@ -51,7 +51,7 @@ INSIDE = 1 - 2e-6
 
 
 @dataclass(frozen=True)
-class Lmn:
+class Lmn(Attack):
     """Linearised minimum norm: exact steps where the metric has structure, else steps along its gradient."""
 
     name: str = "lmn"
@@ -60,10 +60,10 @@ class Lmn:
     def about(self) -> str:
         return "linearised minimum norm, pwcf's structured method"
 
-    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         return needs_slope(problem)
 
-    def __call__(self, task: Task) -> Tensor:
+    def __call__(self, task: Task) -> Answer:
         return LmnSearch(task).run()
 
 
@@ -106,8 +106,8 @@ class LmnSearch:
         largest = torch.finfo(self.centre.dtype).max
         self.eps = None if task.eps is None else INSIDE * task.eps.clamp(max=largest).to(self.centre)
 
-    def run(self, plan: Sequence[Stage] | None = None) -> Tensor:
-        """The nearest misclassified points seen (n, ...); the images themselves where there is none.
+    def run(self, plan: Sequence[Stage] | None = None) -> Answer:
+        """The nearest misclassified points seen; the images themselves where there is none.
 
         Stages are made from the budget, unless there is a plan.
         """
@@ -115,6 +115,7 @@ class LmnSearch:
         budget = self.task.budget - (self.task.known is not None)  # a look at what is known
         plan = plan or stages(self.metric, budget, 2 if self.task.problem.targeted else logits.shape[1])
         self._begin(self._choose_targets(logits, max(stage.targets for stage in plan)))
+        still_helping = None
         restarts = [number for number, stage in enumerate(plan) if stage.is_restart]
         for number, stage in enumerate(plan):
             if len(restarts) >= SEVERAL and number == restarts[len(restarts) // 2]:
@@ -125,13 +126,18 @@ class LmnSearch:
                 self.doubtful[:] = False
             self.hopeless |= self._is_beyond(stage.hopeless)
             if len(restarts) >= SEVERAL and number == restarts[-1]:
-                self._tell_of_restarts(half_way)
-        return self.table.best()[1].view(-1, *self.shape)
+                still_helping = self._still_helping(half_way)
+        points = self.table.best()[1].view(-1, *self.shape)
+        return Answer(points, Diagnostics(still_helping=still_helping))
 
-    def _tell_of_restarts(self, half_way: Tensor) -> None:
-        # Without structure restarts are rough, and any may be nearer by chance: their last part alone is exact.
-        if self.task.findings is not None and isinstance(self.metric, HasHalfspaceStep):
-            self.task.findings.still_helping.copy_(self.table.best()[0] < CLEARLY * half_way)
+    def _still_helping(self, half_way: Tensor) -> Tensor | None:
+        """(n,) whether the later restarts found something clearly nearer; None for metrics without structure.
+
+        Restarts of these are rough, and any may be nearer by chance: only their last part is exact.
+        """
+        if not isinstance(self.metric, HasHalfspaceStep):
+            return None
+        return self.table.best()[0] < CLEARLY * half_way
 
     def _begin(self, targets: Tensor) -> None:
         self.table = TargetTable(targets, self.centre)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.attacks.base import Task, check_settings, needs_slope
+from pwcf.attacks.base import Answer, Attack, Task, check_settings, needs_slope
 from pwcf.attacks.perceptual.projections import into_ball
 from pwcf.attacks.perceptual.rows import KAPPA, STEP, Objective, column, starts_of, unit_of, width_of
 from pwcf.attacks.perceptual.ruler import Ruler
@@ -28,7 +28,7 @@ TINY, TINY_FAST = 1e-8, 1e-4
 
 
 @dataclass(frozen=True)
-class Lpa:
+class Lpa(Attack):
     """The Lagrangian perceptual attack: searches with a lambda that grows where they end outside, then a projection."""
 
     loss: str | None = None
@@ -47,13 +47,15 @@ class Lpa:
         loss = self.loss or "the problem's loss"
         return f"pwcf's own LPA, {loss}, {self.searches} searches of {self.steps} steps"
 
-    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         return needs_slope(problem)
 
-    def __call__(self, task: Task) -> Tensor:
+    def __call__(self, task: Task) -> Answer:
         if task.images.shape[0] == 0:
-            return task.images
-        return search_radius(self._within, task) if isinstance(task.problem, MinRadius) else self._within(task)
+            return Answer(task.images)
+        if isinstance(task.problem, MinRadius):
+            return search_radius(self._within, task)
+        return Answer(self._within(task))
 
     def _within(self, task: Task) -> Tensor:
         searches = min(self.searches, task.budget // STEP)
@@ -76,7 +78,7 @@ class Lpa:
 
 
 @dataclass(frozen=True)
-class FastLpa:
+class FastLpa(Attack):
     """LPA in one search, lambda growing on the way: no projection, so that points may lie beyond eps."""
 
     loss: str | None = None
@@ -93,16 +95,16 @@ class FastLpa:
         loss = self.loss or "the problem's loss"
         return f"pwcf's own Fast-LPA, {loss}, {self.steps} steps"
 
-    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         return needs_slope(problem)
 
-    def __call__(self, task: Task) -> Tensor:
+    def __call__(self, task: Task) -> Answer:
         """Unlike ``raw`` it stays at the first misclassified point within eps."""
         if task.images.shape[0] == 0:
-            return task.images
+            return Answer(task.images)
         if isinstance(task.problem, MinRadius):
             return search_radius(lambda part: self._points(part, keep=True), task)
-        return self._points(task, keep=True)
+        return Answer(self._points(task, keep=True))
 
     def raw(self, task: Task) -> Tensor:
         """(n, ...) the last points of a max-loss task, as published: nobody looks whether they are within eps."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.attacks.base import Task, check_settings
+from pwcf.attacks.base import Answer, Attack, Task, check_settings
 from pwcf.attacks.perceptual.projections import into_ball
 from pwcf.attacks.perceptual.rows import KAPPA, STEP, Objective, column, starts_of, width_of
 from pwcf.attacks.perceptual.ruler import Ruler
@@ -22,7 +22,7 @@ LONGER = 2.0
 
 
 @dataclass(frozen=True)
-class Ppgd:
+class Ppgd(Attack):
     """Perceptual projected gradient descent.
 
     With J the Jacobian of the features the loss grows most, for a given |J v|, along v = (J^T J)^-1 gradient.
@@ -46,18 +46,20 @@ class Ppgd:
         loss = self.loss or "the problem's loss"
         return f"pwcf's own PPGD, {loss}, {self.steps} steps with {self.cg_steps} conjugate gradients each"
 
-    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         metric = problem.metric
         if isinstance(metric, FeatureDistance) and metric.p == 2:
             return None
         return f"{self.name} needs a Euclidean distance between features, which {metric.name} is not."
 
-    def __call__(self, task: Task) -> Tensor:
-        if reason := self.unsupported_reason(task.problem, 2):
+    def __call__(self, task: Task) -> Answer:
+        if reason := self.unsupported_reason(task.problem, None):
             raise ValueError(reason)
         if task.images.shape[0] == 0:
-            return task.images
-        return search_radius(self._within, task) if isinstance(task.problem, MinRadius) else self._within(task)
+            return Answer(task.images)
+        if isinstance(task.problem, MinRadius):
+            return search_radius(self._within, task)
+        return Answer(self._within(task))
 
     def _within(self, task: Task) -> Tensor:
         steps = min(self.steps, task.budget // STEP)

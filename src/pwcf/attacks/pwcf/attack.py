@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pwcf._common.rng import noise_of, seeds_of
-from pwcf.attacks.base import Task, needs_slope
+from pwcf.attacks.base import Answer, Attack, Task, needs_slope
 from pwcf.attacks.pwcf.formulation import Formulation, Techniques
 from pwcf.losses import as_loss
 from pwcf.metrics import shrink_to_eps
@@ -36,7 +36,7 @@ LEAST_EVALUATIONS = 10
 
 
 @dataclass(frozen=True)
-class Pwcf:
+class Pwcf(Attack):
     """The paper's method on ``pwcf.minimize``; every technique of the paper can be switched off."""
 
     fold: bool = True
@@ -75,16 +75,16 @@ class Pwcf:
     def about(self) -> str:
         return f"the paper's PWCF on pwcf.minimize, {self.loss or 'loss of the question'}, {self.starts} starts"
 
-    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         return needs_slope(problem)
 
-    def __call__(self, task: Task) -> Tensor:
+    def __call__(self, task: Task) -> Answer:
         evaluations = (task.budget - CHECKS - repairs(task)) // EVALUATION
         if evaluations < 1 or task.images.shape[0] == 0:
-            return task.images
+            return Answer(task.images)
         R = max(1, min(self.starts, evaluations // (2 * LEAST_EVALUATIONS)))
         points = [self._solve(part, R, evaluations) for part in parts(task, samples_at_once(task, R))]
-        return torch.cat(points)
+        return Answer(torch.cat(points))
 
     def _solve(self, task: Task, R: int, evaluations: int) -> Tensor:
         form = Formulation(task, Techniques(self.fold, self.reformulate, self.rescale, self.clip), self.loss)

@@ -7,7 +7,7 @@ from functools import partial
 
 from torch import Tensor
 
-from pwcf.attacks.base import Task, check_settings
+from pwcf.attacks.base import Answer, Attack, Task, check_settings
 from pwcf.attacks.radius_search import search_radius
 from pwcf.attacks.square.search import MOVES, Search
 from pwcf.metrics import distance64, shrink_to_eps
@@ -15,7 +15,7 @@ from pwcf.problems import Problem
 
 
 @dataclass(frozen=True)
-class Square:
+class Square(Attack):
     """Windows at random places, kept where the margin falls; fewer entries in each as the queries go by."""
 
     queries: int | None = None
@@ -35,21 +35,21 @@ class Square:
         queries = "as many queries as the budget has" if self.queries is None else f"{self.queries} queries"
         return f"pwcf's own Square, margin loss, p = {self.p:g} with the schedule rescaled, one run of {queries}"
 
-    def unsupported_reason(self, problem: Problem, classes: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         """Why it cannot answer, or None."""
         metric = problem.metric
         if metric.exponent in MOVES:
             return None
         return f"square has windows for l1, l2 and linf, not for {metric.name}"
 
-    def __call__(self, task: Task) -> Tensor:
-        return search_radius(self._within, task) if task.eps is None else self._within(task)
+    def __call__(self, task: Task) -> Answer:
+        return search_radius(self._within, task) if task.eps is None else Answer(self._within(task))
 
     def _within(self, task: Task) -> Tensor:
         """Max-loss: the points, within eps and the box."""
         metric, eps = task.problem.metric, task.eps
         if eps is None or metric.exponent not in MOVES:
-            raise ValueError(self.unsupported_reason(task.problem, 0) or "square needs an eps")
+            raise ValueError(self.unsupported_reason(task.problem, None) or "square needs an eps")
         points = task.images.clone()
         able = (eps.to(points.device) > 0) & (task.upper > task.lower).flatten(1).any(1)
         rows = able.nonzero().squeeze(1)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from pwcf.attacks import Attack, Diagnostics, Task, about, is_black_box
+from pwcf.attacks import Answer, Attack, Diagnostics, Task
+from pwcf.evaluation.diagnosis import diagnose
 from pwcf.evaluation.run import Contribution, Run
 from pwcf.losses import margin
 from pwcf.metrics import ReferenceDistance, shrink_to_eps
@@ -40,6 +41,34 @@ GROUP, GROUP_MAX_LOSS, GROUP_ENTRIES = 64, 256, 1_000_000
 LEAST_SHARE = 25
 
 
+class AttackRecord:
+    """What one attack has done by itself so far, of n samples."""
+
+    def __init__(self, attack: Attack, n: int) -> None:
+        self.attack = attack
+        self.radius = torch.full((n,), torch.nan, dtype=torch.float64)
+        self.passes = torch.zeros(n, dtype=torch.int64)
+        self.seconds = 0.0
+        self.still_helping, self.unbracketed = torch.zeros(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool)
+
+    def add(self, samples: Tensor, distance: Tensor, passes: Tensor, seconds: float, diagnostics: Diagnostics) -> None:
+        """Some samples (m,): distances and passes (m,), and what the attack has told of them."""
+        self.radius[samples] = distance
+        self.passes[samples] += passes
+        self.seconds += seconds
+        if diagnostics.still_helping is not None:
+            self.still_helping[samples] = diagnostics.still_helping.cpu()
+        if diagnostics.unbracketed is not None:
+            self.unbracketed[samples] = diagnostics.unbracketed.cpu()
+
+    def contribution(self) -> Contribution:
+        attack = self.attack
+        return Contribution(attack.name, attack.about, attack.black_box, self.radius, self.passes, self.seconds)
+
+    def diagnostics(self) -> Diagnostics:
+        return Diagnostics(self.still_helping, self.unbracketed)
+
+
 @dataclass
 class Evaluator:
     """One question about all samples, put to all attacks, sample group by sample group."""
@@ -67,11 +96,7 @@ class Evaluator:
         self.stationarity, self.violation, self.shrink, self.excess = (
             torch.full((n,), torch.nan, dtype=torch.float64) for _ in range(4)
         )
-        self.contributions = {
-            attack.name: Contribution.none(attack.name, about(attack), is_black_box(attack), n)
-            for attack in self.attacks
-        }
-        self.findings = {attack.name: Diagnostics.none(n) for attack in self.attacks}
+        self.records = {attack.name: AttackRecord(attack, n) for attack in self.attacks}
         self.models = MODELS if self.budget >= SMALL_BUDGET * len(self.attacks) else MODELS_SMALL
         self.eps = self.problem.radii(n) if isinstance(self.problem, MaxLoss) else None
         if self.eps is not None and self.eight_bit:
@@ -136,7 +161,7 @@ class Evaluator:
                 answered, failed = answered or error is None, error or failed
         if failed is not None and not answered:
             raise failed  # silence of all attacks is no robustness
-        self._conclude(samples[self.adversarial[samples]])
+        self._assess(samples[self.adversarial[samples]])
 
     def _ask(self, attack: Attack, samples: Tensor) -> Exception | None:
         """One attack's answers; those that are nearer than what is known take its place. Its error, if it fails."""
@@ -145,23 +170,25 @@ class Evaluator:
         images, labels, box = self._of(samples)
         eps = None if self.eps is None else self.eps[samples].to(images.device)
         try:
-            points = _points_of(attack, task)
+            answer = _answer_of(attack, task)
         except Exception as error:
             sentence = f"The attack {attack.name} failed, the others went on. {type(error).__name__}: {error}"
             self.failures += [sentence] if sentence not in self.failures else []
             nothing = torch.full((len(samples),), torch.inf, dtype=torch.float64)
-            self._note(attack, samples, task, nothing, before, time.perf_counter() - began)
+            spent = self.model.passes.total[samples] - before
+            self.records[attack.name].add(samples, nothing, spent, time.perf_counter() - began, Diagnostics())
             return error
-        answer = self._repaired(points, images, labels, samples, box)
-        checked = recheck(self.model, self.problem, images, labels, answer, samples, eps)
+        points = self._repaired(answer.points, images, labels, samples, box)
+        checked = recheck(self.model, self.problem, images, labels, points, samples, eps)
         distance = torch.where(checked.adversarial, checked.distance, torch.inf).cpu()
         # What it was told and hands back unchanged is not its own.
-        own = torch.where(_is_new(points, task).cpu(), distance, torch.inf)
-        self._note(attack, samples, task, own, before, time.perf_counter() - began)
+        own = torch.where(_is_new(answer.points, task).cpu(), distance, torch.inf)
+        spent = self.model.passes.total[samples] - before
+        self.records[attack.name].add(samples, own, spent, time.perf_counter() - began, answer.diagnostics)
         better = distance < self.radius[samples]
         nearer = samples[better]
         self.radius[nearer], self.adversarial[nearer] = distance[better], True
-        self.x_adv[nearer.to(self.x_adv.device)] = answer[better.to(answer.device)]
+        self.x_adv[nearer.to(self.x_adv.device)] = points[better.to(points.device)]
         for sample in nearer.tolist():
             self.attack[sample] = attack.name
         return None
@@ -177,21 +204,8 @@ class Evaluator:
         eps = None if self.eps is None else self.eps[samples].to(images.device)
         known = self.x_adv[here] if attack is not self.attacks[0] and self.eps is None else None
         return Task(
-            self.model, self.problem, images, labels, here, lower, upper, eps, self.share, self.seed, known,
-            Diagnostics.none(len(samples)),
+            self.model, self.problem, images, labels, here, lower, upper, eps, self.share, self.seed, known
         )  # fmt: skip
-
-    def _note(
-        self, attack: Attack, samples: Tensor, task: Task, distance: Tensor, before: Tensor, seconds: float
-    ) -> None:
-        """What this attack did by itself."""
-        contribution, findings = self.contributions[attack.name], self.findings[attack.name]
-        contribution.radius[samples] = distance
-        contribution.passes[samples] += self.model.passes.total[samples] - before
-        self.contributions[attack.name] = contribution.longer_by(seconds)
-        assert task.findings is not None
-        findings.still_helping[samples] = task.findings.still_helping
-        findings.unbracketed[samples] = task.findings.unbracketed
 
     def _repaired(
         self, points: Tensor, images: Tensor, labels: Tensor, samples: Tensor, box: tuple[Tensor, Tensor]
@@ -217,7 +231,7 @@ class Evaluator:
             points = onto_grid(wrong_alone, measure, points, eps, self.model.bounds)
         return points
 
-    def _conclude(self, samples: Tensor) -> None:
+    def _assess(self, samples: Tensor) -> None:
         """Evidence and status of what was found."""
         images, labels, box = self._of(samples)
         points, radius = self.x_adv[samples.to(self.x_adv.device)], self.radius[samples]
@@ -236,22 +250,35 @@ class Evaluator:
         loss = margin(logits, labels)
         return (loss if self.problem.targeted else -loss).clamp(min=0).double().cpu()
 
+    def diagnose(self) -> list[str]:
+        """Sentences about what looks wrong with the answers."""
+        records = self.records.values()
+        return diagnose(
+            self.problem,
+            [record.contribution() for record in records],
+            {record.attack.name: record.diagnostics() for record in records},
+        )
+
     def result(self, seconds: float, remarks: list[str]) -> Run:
         evidence = AnswerEvidence(self.stationarity, self.violation, self.shrink, self.excess)
         return Run(
             self.problem, self.radius, self.adversarial, self.x_adv, self.status, evidence, self.model.passes,
-            self.model.metric_passes, self.attack, seconds, remarks, list(self.contributions.values()),
+            self.model.metric_passes, self.attack, seconds, remarks,
+            [record.contribution() for record in self.records.values()],
         )  # fmt: skip
 
 
-def _points_of(attack: Attack, task: Task) -> Tensor:
-    """The attack's points, if they are points."""
-    shape = task.images.shape
-    points = attack(task)
+def _answer_of(attack: Attack, task: Task) -> Answer:
+    """The attack's answer, if it is one."""
+    answer: object = attack(task)  # of somebody else's, perhaps: it may be anything
+    if not isinstance(answer, Answer):
+        found = type(answer).__name__
+        raise TypeError(f"attack {attack.name}: expected a pwcf.attacks.Answer, found {found}; return Answer(points)")
+    points, shape = answer.points, task.images.shape
     if not isinstance(points, Tensor) or points.shape != shape:
-        found = tuple(points.shape) if isinstance(points, Tensor) else type(points).__name__
-        raise ValueError(f"attack {attack.name}: expected points of shape {tuple(shape)}, found {found}")
-    return points
+        seen = tuple(points.shape) if isinstance(points, Tensor) else type(points).__name__
+        raise ValueError(f"attack {attack.name}: expected points of shape {tuple(shape)}, found {seen}")
+    return answer
 
 
 def _is_new(points: Tensor, task: Task) -> Tensor:
