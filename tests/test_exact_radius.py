@@ -160,7 +160,7 @@ def test_radii_of_small_networks_are_exact(p: float) -> None:
 @pytest.fixture(scope="module")
 def zoo() -> Any:
     """The loader of real networks, which are not part of this repository."""
-    beside = Path(__file__).resolve().parents[4] / "shared" / "realdata"
+    beside = Path(__file__).resolve().parents[2] / "shared" / "realdata"
     path = Path(os.environ.get("PWCF_REALDATA") or beside) / "zoo.py"
     if not path.exists():
         pytest.skip("no folder of real networks: PWCF_REALDATA names it")
