@@ -58,7 +58,7 @@ class Lmn(Attack):
 
     @property
     def about(self) -> str:
-        return "linearised minimum norm, pwcf's structured method"
+        return "linearised minimum norm (lmn), pwcf's structured method"
 
     def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         return needs_slope(problem)
@@ -289,7 +289,7 @@ class LmnSearch:
         return (self.lower[image], self.upper[image]) if self.masked else (self.lower[:1], self.upper[:1])
 
     def _staying(self, rows: LmnRows) -> Tensor | None:
-        """Store the rows that are within eps. Which rows go on: not those of their images; None: all."""
+        """Store the rows that are within eps. Returns the rows (m,) of other images, which go on; None: all rows do."""
         done = None if self.eps is None else rows.best <= self.eps[rows.image]
         if done is None or not bool(done.any()):
             return None
@@ -297,7 +297,7 @@ class LmnSearch:
         return self._open()[rows.image].nonzero().squeeze(1)
 
     def _in_eps(self, radius: Tensor, image: Tensor) -> Tensor:
-        """(r,) radii in units of eps; of a square the root, which is what falls as that of a norm does."""
+        """(r,) radii in units of eps. Of a squared metric it is the root, which falls as the radius of a norm does."""
         assert self.eps is not None
         tiny = torch.finfo(radius.dtype).tiny
         return (radius / self.eps[image].clamp(min=tiny)).pow(1 / self.degree[image])
@@ -309,7 +309,7 @@ class LmnSearch:
         return (self.table.radius.amin(1) > self.eps) & ~self.hopeless
 
     def _is_beyond(self, limit: float) -> Tensor:
-        """(n,) whether the radius is more than this many eps; not where it is unknown, or gradients lead nowhere."""
+        """(n,) whether the radius is known to be more than this many eps; False where gradients lead nowhere."""
         if self.eps is None:
             return torch.zeros_like(self.doubtful)
         radius = self.table.radius.amin(1)
@@ -343,13 +343,13 @@ class LmnSearch:
         return start
 
     def _seeks_landmarks(self, stage: Stage, number: int, radius: Tensor) -> Tensor:
-        """(n,) images without any point so far, and all in landmark stages; later, those that they were better for."""
+        """(n,) images without any point so far; in landmark stages all images, later those that gained by landmarks."""
         if stage.start == "noise":
             return torch.isinf(radius)
         return self.by_landmarks <= self.by_noise if number > TRUSTED else torch.ones_like(self.doubtful)
 
     def _towards(self, names: Sequence[Landmark], images: Tensor) -> tuple[Tensor, Tensor]:
-        """(m,) whether a landmark is what is wanted of these images, (m, n) points on the way that are too."""
+        """(m,) whether a landmark of these images is misclassified, (m, n) misclassified points on the way to it."""
         labels, samples = self.task.labels[images], self.task.samples[images]
         centre, lower, upper = self.centre[images], self.lower[images], self.upper[images]
 
@@ -375,7 +375,7 @@ class LmnSearch:
         return distance, slope.flatten(1)
 
     def _degrees(self) -> Tensor:
-        """(n,) by what power the distance grows near each image: asked where it does not say."""
+        """(n,) by what power the distance grows near each image; measured where the metric does not say."""
         if self.metric.degree is not None:
             return torch.full_like(self.centre[:, 0], self.metric.degree)
         everyone = torch.arange(len(self.centre), device=self.centre.device)
@@ -386,7 +386,7 @@ class LmnSearch:
         return degrees(*(self.measure.values(each.view(-1, *self.shape), everyone) for each in points))
 
     def _linearise(self, image: Tensor, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Of x (r, n): misclassified or not, the likeliest class beside the label, c and its gradient.
+        """At x (r, n): whether it is misclassified, the likeliest class beside the label, c and its gradient.
 
         c is that towards the targets (r,), scaled so that the largest entry of the gradient is 1.
         """
