@@ -27,7 +27,7 @@ from torch import Tensor, nn
 import pwcf
 from pwcf import zoo
 from pwcf.data import open_data
-from pwcf.training import Epoch, Worst, train, worst_points
+from pwcf.training import Epoch, WorstPoints, train, worst_points
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHIPPED = REPOSITORY / "src" / "pwcf" / "zoo" / "files"
@@ -196,7 +196,7 @@ def inner_table(names: list[str], data: Path, out: Path) -> str:
         classifier, metric = pwcf.Classifier(loaded(name, out)), pwcf.metrics.as_metric(recipe.metric)
         eps = torch.full((LOOKED_AT,), recipe.eps, dtype=torch.float64)
 
-        def climb(steps: int, seed: int) -> Worst:
+        def climb(steps: int, seed: int) -> WorstPoints:
             generator = torch.Generator().manual_seed(seed)
             return worst_points(classifier, images, labels, metric, eps, steps=steps, generator=generator)  # noqa: B023
 

@@ -13,9 +13,9 @@ from perception.cells import Cells, Numbers
 from perception.tasks import CIFAR, Task, distance, load
 from pwcf.attacks import Answer, Attack, AttackLike
 from pwcf.attacks import Task as Asked
-from pwcf.attacks.lmn.general_metric import CurvedRule
-from pwcf.attacks.lmn.schedule import CLOSE, LONG_MEMORY, REPEATS, Leg, Stage
-from pwcf.attacks.lmn.search import Search
+from pwcf.attacks.lmn.attack import LmnSearch
+from pwcf.attacks.lmn.general_metric import GeneralMetricRule
+from pwcf.attacks.lmn.schedule import CLOSE_SCHEDULE, LONG_MEMORY, REPEATS, Phase, Stage
 
 # Passes of the classifier; ALMA and LPA have as many. AlexNet's are about four times as many in ours and as many in
 # theirs, so that with LESS ours has fewer passes in all than ALMA with BUDGET.
@@ -80,7 +80,9 @@ class Continued(Attack):
 
     def __call__(self, task: Asked) -> Answer:
         steps = (task.budget - 2) // 2
-        return Search(task).run([Stage(1, "best", (Leg(CurvedRule(REPEATS, LONG_MEMORY), CLOSE, steps),))])
+        return LmnSearch(task).run(
+            [Stage(1, "best", (Phase(GeneralMetricRule(REPEATS, LONG_MEMORY), CLOSE_SCHEDULE, steps),))]
+        )
 
 
 def radii(task: Task, attack: AttackLike, budget: int) -> tuple[Numbers, Tensor]:

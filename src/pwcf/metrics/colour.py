@@ -60,6 +60,10 @@ class LabDistance(Metric):
 
 
 def lab() -> LabDistance:
-    """Root mean square over pixels of the CIELAB difference, for sRGB images in [0, 1]."""
+    """Root mean square over pixels of the CIELAB difference, for sRGB images in [0, 1].
+
+    Returns:
+        A metric of two batches (b, 3, height, width), or (b, 1, height, width) if they are grey -> (b,).
+    """
     import_optional(MODULE, f"metric {LabDistance().name}", EXTRA)
     return LabDistance()

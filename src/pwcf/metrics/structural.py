@@ -110,6 +110,9 @@ def ssim(data_range: float = 1.0, *, sigma: float = 1.5, k1: float = 0.01, k2: f
         data_range: how far apart the least and the largest value of a pixel are.
         sigma: of the Gaussian window, in pixels; 1.5 is a window of 11.
         k1, k2: keep the quotients of means and of variances from 0 / 0.
+
+    Returns:
+        A metric of two batches (b, channels, height, width) -> (b,).
     """
     return _checked(StructuralDistance(data_range, sigma, k1, k2, None))
 
@@ -127,6 +130,9 @@ def ms_ssim(
     Args:
         data_range, sigma, k1, k2: as for ``ssim``.
         betas: the exponent of every scale, each half as fine as the one before; two of them are for 22 pixels a side.
+
+    Returns:
+        A metric of two batches (b, channels, height, width) -> (b,).
     """
     if not isinstance(betas, Sequence) or not betas:
         raise ValueError(f"betas: expected numbers > 0, one for each scale, found {betas!r}")

@@ -1,7 +1,6 @@
 """Adversarial training in any metric: min over the weights of the largest loss within eps (paper, eq. min-max)."""
 
-from pwcf.training.inner import Worst, worst_points
-from pwcf.training.log import Epoch, TrainingLog
-from pwcf.training.train import train
+from pwcf.training.inner import WorstPoints, worst_points
+from pwcf.training.train import Epoch, TrainingLog, train
 
-__all__ = ["Epoch", "TrainingLog", "Worst", "train", "worst_points"]
+__all__ = ["Epoch", "TrainingLog", "WorstPoints", "train", "worst_points"]

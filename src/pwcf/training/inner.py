@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pwcf._common.rows import per_row
 from pwcf.losses import cross_entropy
 from pwcf.metrics import Metric, ReferenceDistance, distance64, shrink_to_eps
 from pwcf.models import Classifier, Passes
@@ -26,7 +27,7 @@ FIRST_STEP = 2.0
 _Seen = tuple[Tensor, Tensor, Tensor]
 
 
-class Worst(NamedTuple):
+class WorstPoints(NamedTuple):
     """The worst points that were found, and what is known of them."""
 
     points: Tensor
@@ -50,10 +51,23 @@ def worst_points(
     *,
     steps: int = 7,
     generator: torch.Generator | None = None,
-) -> Worst:
-    """max over x' of the cross-entropy, d(x, x') <= eps (b,), x' in bounds: ``steps`` passes each way, and two forward.
+) -> WorstPoints:
+    """max over x' of the cross-entropy  s.t.  d(x, x') <= eps, x' in the bounds.
 
-    The model is in eval mode meanwhile, and neither its parameters nor their gradients are touched.
+    It takes ``steps`` passes forward and backward, and two more forward. The model is in eval mode meanwhile; neither
+    its parameters nor their gradients are touched.
+
+    Args:
+        classifier: the model, with its bounds.
+        images: (b, ...) within the bounds.
+        labels: (b,) true classes.
+        metric: d.
+        eps: (b,) radii.
+        steps: gradient steps.
+        generator: of the random starts; None: torch's own.
+
+    Returns:
+        The worst points found (b, ...), with their loss and that of the images.
     """
     with classifier.in_use():
         with torch.no_grad():
@@ -76,7 +90,7 @@ def worst_points(
             value, hit = cross_entropy(logits, labels), logits.argmax(1) == labels
             best, points, right = _better((best, points, right), (value, x, hit))
         points = _surely_within(metric, images, points, eps, classifier.bounds)
-    return Worst(points, best, clean, clean_right, right)
+    return WorstPoints(points, best, clean, clean_right, right)
 
 
 def _value_and_gradient(classifier: Classifier, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -92,10 +106,9 @@ def _value_and_gradient(classifier: Classifier, x: Tensor, labels: Tensor) -> tu
 def _better(best: _Seen, new: _Seen) -> _Seen:
     """Of each row the one with the higher loss."""
     higher = new[0] > best[0]  # false of NaN
-    column = higher.view(-1, *(1 for _ in new[1].shape[1:]))
     return (
         torch.where(higher, new[0], best[0]),
-        torch.where(column, new[1], best[1]),
+        torch.where(per_row(higher, new[1]), new[1], best[1]),
         torch.where(higher, new[2], best[2]),
     )
 

@@ -1,21 +1,30 @@
-"""Minimum-norm attacks of adv-lib (BSD-3) as their authors set them: DDN, FMN, ALMA, PDGD, PDPGD, sigma-zero."""
+"""Minimum-norm attacks of adv-lib (BSD-3) as their authors set them: DDN, FMN, ALMA, PDGD, PDPGD, sigma-zero.
+
+Two things of adv-lib need help. Its packages import visdom (live plots) and torchvision (backbones of LPIPS)
+unconditionally, and no attack here uses either: where one cannot be imported, an empty module stands in for it while
+adv-lib is being imported, and no longer. And ALMA doubles its first step until it moves the image by a given distance,
+which never happens where the box does not let it go so far: here that search ends, and takes any distance.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from importlib import import_module, metadata, util
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
+from pwcf._common.rows import bisect, per_row
 from pwcf.attacks.base import Answer, Attack, Task, check_settings
-from pwcf.attacks.external.answering import run_external
-from pwcf.attacks.external.first_step import ABOUT_A_TARGET, with_first_step_that_ends
-from pwcf.attacks.external.importing import adv_lib_module, available, version
-from pwcf.attacks.external.watched import TrackedModel
+from pwcf.attacks.external.tracked_model import TrackedModel, run_external
 from pwcf.metrics import Metric, ReferenceDistance
 from pwcf.problems import Problem
 
@@ -30,6 +39,19 @@ ALMA_LONG, ALMA_MEMORY, ALMA_SHORT_MEMORY = 500, 0.9, 0.5
 ALMA_FIRST = {"l1": 0.5, "l2": 0.1, "pd": 0.01, "lpips": 0.01**2, "ssim": 1e-4}
 # FMN's first step size, larger for linf as its authors set it, in AttackBench too.
 FMN_STEP, FMN_STEP_LINF = 1.0, 10.0
+# Names in adv-lib's module of ALMA: the search for the first step, and the table of distances.
+SEARCH, DISTANCES = "init_lr_finder", "_distances"
+# What is under this name in their table is called with ``target=images`` and returns the distance from them.
+ABOUT_A_TARGET = "lpips"
+# 2^100 times any gradient worth the name crosses the box, and times 10^8 it is still a float32.
+DOUBLINGS, HALVINGS = 100, 20
+# Where nothing moves at all: ALMA's step size without the search.
+ALMA_DEFAULT_STEP = 0.1
+NEEDLESS: dict[str, dict[str, tuple[str, ...]]] = {
+    "visdom": {"visdom": ("Visdom",)},
+    "torchvision": {"torchvision": ("models",), "torchvision.models": ()},
+}
+"""Packages, the modules of theirs that adv-lib imports, and the names it takes from these."""
 
 
 class _Call(NamedTuple):
@@ -179,3 +201,99 @@ def _distance(measure: ReferenceDistance, model: TrackedModel, z: Tensor) -> Ten
     if points.requires_grad:
         points.register_hook(torch.nan_to_num)  # type: ignore[no-untyped-call]
     return torch.cat([measure(points[rows], rows) for rows in parts]).to(z.dtype)
+
+
+# ---- ALMA's first step --------------------------------------------------------------------------------------------
+
+
+def with_first_step_that_ends(
+    alma: Callable[..., Any], distance: Callable[[Tensor], Tensor] | None = None
+) -> Callable[..., Any]:
+    """The same function with another search. adv-lib's own is left as it is, for whoever else uses it.
+
+    With a ``distance`` of points (n, ...) from the images, that is what it takes for ``distance=ABOUT_A_TARGET``.
+    """
+    if not isinstance(alma, FunctionType) or SEARCH not in alma.__globals__:
+        return alma
+    names = {**alma.__globals__, SEARCH: first_step}
+    if distance is not None:
+        names[DISTANCES] = {ABOUT_A_TARGET: lambda target: distance}
+    copy = FunctionType(alma.__code__, names, alma.__name__, alma.__defaults__, alma.__closure__)
+    copy.__kwdefaults__ = alma.__kwdefaults__
+    return cast(Callable[..., Any], copy)
+
+
+def first_step(
+    inputs: Tensor, grad: Tensor, distance_function: Callable[[Tensor], Tensor], target_distance: float
+) -> Tensor:
+    """(n,) step sizes against the gradient that move by the distance, or by half of what the box allows if less."""
+
+    def moved(step: Tensor) -> Tensor:
+        return distance_function((inputs - per_row(step, inputs) * grad).clamp(0, 1))
+
+    high = torch.ones(inputs.shape[0], device=inputs.device)
+    reach = moved(high * 2.0**DOUBLINGS)
+    target = torch.where(reach > target_distance, torch.full_like(reach, target_distance), 0.5 * reach)
+    low = torch.zeros_like(high)
+    for _ in range(DOUBLINGS):
+        short = moved(high) <= target
+        if not bool(short.any()):
+            break
+        low, high = torch.where(short, high, low), torch.where(short, 2 * high, high)
+    low, high = bisect(lambda step: ~(moved(step) > target), low, high, HALVINGS)
+    return torch.where(reach > 0, 0.5 * (low + high), torch.full_like(high, ALMA_DEFAULT_STEP))
+
+
+# ---- importing adv-lib --------------------------------------------------------------------------------------------
+
+
+def available() -> bool:
+    """Whether adv-lib is installed. It is not imported to find out."""
+    return util.find_spec("adv_lib") is not None
+
+
+def version() -> str:
+    """Of the adv-lib that is installed."""
+    try:
+        return metadata.version("adv-lib")
+    except metadata.PackageNotFoundError:
+        return "of unknown version"
+
+
+def adv_lib_module(name: str) -> ModuleType:
+    """``adv_lib.attacks``, or another module of adv-lib."""
+    if name in sys.modules:
+        return sys.modules[name]
+    with _stand_ins(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it compares versions by a module that is going away; no user can help that
+        return import_module(name)
+
+
+@contextmanager
+def _stand_ins() -> Iterator[None]:
+    missing = [package for package in NEEDLESS if not _importable(package)]
+    stubs = {name: ModuleType(name) for package in missing for name in NEEDLESS[package]}
+    for package in missing:
+        for name, attributes in NEEDLESS[package].items():
+            for attribute in attributes:
+                setattr(stubs[name], attribute, stubs.get(f"{name}.{attribute}", object))
+    sys.modules.update(stubs)
+    try:
+        yield
+    finally:
+        for name in stubs:
+            del sys.modules[name]
+
+
+def _importable(package: str) -> bool:
+    """Whether it is there and works; what a failed attempt leaves behind is taken away."""
+    before = set(sys.modules)
+    try:
+        for name in NEEDLESS[package]:
+            import_module(name)
+    except Exception:  # torchvision beside another build of torch: "operator torchvision::nms does not exist"
+        for name in set(sys.modules) - before:
+            if name.split(".")[0] == package:
+                del sys.modules[name]
+        return False
+    return True

@@ -1,1 +1,1 @@
-"""The structured method: the linearised problem solved exactly, again and again."""
+"""Linearised minimum norm (lmn), pwcf's structured method: the linearised problem solved exactly, again and again."""

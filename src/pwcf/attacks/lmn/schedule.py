@@ -1,8 +1,8 @@
-"""Which targets are tried from where for how many steps, from the budget.
+"""The stages of a search, from its budget: which targets are tried, from where, for how many steps.
 
 A search has three parts: a first look at many target classes from the image, restarts from elsewhere with the most
-promising ones, and a last part that polishes the best points. Parts have a length at which they work; a smaller budget
-has fewer of them, not shorter ones, and a larger budget has more restarts.
+promising ones, and a last part that polishes the best points. Each part works at a certain length. A smaller budget
+buys fewer parts, not shorter ones; a larger budget buys more restarts.
 """
 
 from __future__ import annotations
@@ -13,18 +13,10 @@ from dataclasses import dataclass, replace
 from itertools import chain, cycle, islice, repeat
 from typing import Literal
 
-from pwcf.attacks.lmn.general_metric import CurvedRule
-from pwcf.attacks.lmn.landmarks import LANDMARKS, Landmark, passes
-from pwcf.attacks.lmn.rules import (
-    NormRule,
-    Pace,
-    Rule,
-    l1_rule,
-    l1_vertex_rule,
-    l2_rule,
-    linf_rule,
-)
-from pwcf.metrics import HasHalfspaceStep, Metric
+from pwcf.attacks.lmn.general_metric import GeneralMetricRule
+from pwcf.attacks.lmn.rules import NearestPointRule, NormRule, StepRule, StepSchedule, l1_rule, l2_rule, linf_rule
+from pwcf.attacks.lmn.starts import LANDMARKS, Landmark, landmark_passes
+from pwcf.metrics import L1, HasHalfspaceStep, Metric
 
 Start = Literal["image", "noise", "landmark", "best"]
 # The forward pass of the first look at the logits.
@@ -40,7 +32,9 @@ FIRST_SHARE, LAST_SHARE, LAST_ENOUGH = 0.2, 0.25, 160
 # With fewer steps an image than this, or a row of a restart, there is one look, as long as it can be.
 ENOUGH_FOR_RESTARTS, SHORTEST_RESTART = 150, 12
 
-L2, L2_SHORT, L2_POLISH = Pace(0.2, 0.03, 0.9, 0.1), Pace(0.2, 0.03, 0.9, 0.03), Pace(0.05, 0.01, 0.95, 0.01)
+L2_SCHEDULE = StepSchedule(0.2, 0.03, 0.9, 0.1)
+L2_SHORT_SCHEDULE = StepSchedule(0.2, 0.03, 0.9, 0.03)
+L2_POLISH_SCHEDULE = StepSchedule(0.05, 0.01, 0.95, 0.01)
 # Where restarts begin, all further ones at noise; in the first, images of which nothing is known yet look for any
 # landmark. On nets with masked gradients landmarks lead to nearer minima (l2 and l1 on MNIST nets: 2 to 8 % nearer), on
 # others noise does.
@@ -57,49 +51,56 @@ RESTARTS: tuple[tuple[Start, tuple[Landmark, ...]], ...] = (
 MARGINS = (0.1, 0.03, 0.3)
 # Beyond p = 2 the pull changes from entry to entry as the largest ones take turns; momentum overshoots (l8 on an MNIST
 # net: 7 % larger radii).
-STEEP, STEEP_POLISH = Pace(0.3, 0.03, 0.3, 0.1), Pace(0.1, 0.01, 0.3, 0.01)
-LINF, LINF_POLISH = Pace(0.3, 0.01, 0.8, 0.03), Pace(0.03, 0.003, 0.8, 0.01)
-L1, L1_POLISH, L1_LAST = Pace(0.12, 0.017, 0.95, 0.05), Pace(0.06, 0.005, 0.95, 0.03), Pace(0.03, 0.003, 0.95, 0.02)
+STEEP_SCHEDULE, STEEP_POLISH_SCHEDULE = StepSchedule(0.3, 0.03, 0.3, 0.1), StepSchedule(0.1, 0.01, 0.3, 0.01)
+LINF_SCHEDULE, LINF_POLISH_SCHEDULE = StepSchedule(0.3, 0.01, 0.8, 0.03), StepSchedule(0.03, 0.003, 0.8, 0.01)
+L1_SCHEDULE = StepSchedule(0.12, 0.017, 0.95, 0.05)
+L1_POLISH_SCHEDULE = StepSchedule(0.06, 0.005, 0.95, 0.03)
+L1_LAST_SCHEDULE = StepSchedule(0.03, 0.003, 0.95, 0.02)
 L1_MOMENTA = (0.9, 0.95)
-# Steps of a metric without structure on every cut; and its pace: whole steps would be those of an exact model.
+# Steps straight to the nearest point of the cut: for l1 onto it; for other norms beyond it by this share of the radius,
+# since closer to the boundary rounding decides the class.
+VERTEX_SCHEDULE, STRAIGHT_SCHEDULE = StepSchedule(1.0, 1.0, 0.0, 0.0), StepSchedule(1.0, 1.0, 0.0, 1e-4)
+# Each step leaves a twentieth of the excess (SURPLUS), and the first one only looks at where it starts.
+VERTEX_STEPS, STRAIGHT_STEPS = 3, 5
+# Steps of a metric without structure on every cut; and its schedule: whole steps would be those of an exact model.
 REPEATS = 4
-CURVED = Pace(0.7, 0.7, 0.0, 0.05)
+GENERAL_SCHEDULE = StepSchedule(0.7, 0.7, 0.0, 0.05)
 # Polish close to the boundary, with pairs enough for the curvature there: rows settle in the minimum they are in, to
 # some 1e-4 of its radius. A short memory and a margin do not: they pass from one into the next, which is nearer.
-CLOSE, LONG_MEMORY = Pace(0.7, 0.7, 0.0, 0.005), 100
+CLOSE_SCHEDULE, LONG_MEMORY = StepSchedule(0.7, 0.7, 0.0, 0.005), 100
 # Its first look has this share of the steps; the best row then goes on: what is enough, and at most this share of the
 # rest, of which restarts have another.
 SHORT_LOOK, LOOK_SHARE, DEEP_ENOUGH, DEEP_SHARE, AGAIN_SHARE = 0.15, 0.25, 150, 0.6, 0.35
 # The last part has what is left, and of that polish and the general solver these shares.
-CURVED_POLISH, CURVED_SOLVER = 0.4, 0.2
-L2_WAY, CURVED_RESTART = 0.4, 30
+GENERAL_POLISH, GENERAL_SOLVER = 0.4, 0.2
+L2_WAY, GENERAL_RESTART = 0.4, 30
 # With more steps than so many restarts need, restarts become longer: which end is nearest shows late.
 DEEP_RESTARTS = 6
 # A first look that is shorter than this does not reach the boundary: one row has all steps.
 SHORTEST_LOOK = 7
 # Radii in a metric that hardly sees some directions may fall by as much after a restart.
-CURVED_HOPELESS = (30.0, 15.0)
+GENERAL_HOPELESS = (30.0, 15.0)
 L2_HOPELESS, LINF_HOPELESS = (2.3, 1.8, 1.3, 1.2, 1.15), (1.3, 1.2, 1.1, 1.06, 1.04)
 L1_FAR, L1_HOPELESS = 3.5, (5.0, 4.0, 2.0, 1.4, 1.25)
 
 
 @dataclass(frozen=True)
-class Leg:
-    """Some steps of one rule."""
+class Phase:
+    """Some steps of one rule on one schedule."""
 
-    rule: Rule
-    pace: Pace
+    rule: StepRule
+    schedule: StepSchedule
     steps: int
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The ``targets`` most promising classes of every image, each from its start through all legs."""
+    """The most promising target classes of every image, each from its start through all phases."""
 
     targets: int
     start: Start
-    legs: tuple[Leg, ...]
-    """none: the general solver takes over (``quasi_newton.descend``)"""
+    phases: tuple[Phase, ...]
+    """none: the general solver takes over (``polish_with_solver``)"""
     landmarks: tuple[Landmark, ...] = ()
     """where the rows start, if one is of another class; with start "noise" only for images without any point so far"""
     evaluations: int = 0
@@ -112,7 +113,7 @@ class Stage:
     @property
     def steps(self) -> int:
         """Per image, all targets together, and what looking for the start costs."""
-        return self.targets * (self.evaluations + sum(leg.steps for leg in self.legs)) + _looking(self.landmarks)
+        return self.targets * (self.evaluations + sum(phase.steps for phase in self.phases)) + _looking(self.landmarks)
 
     @property
     def is_restart(self) -> bool:
@@ -121,20 +122,20 @@ class Stage:
 
 def _looking(landmarks: Sequence[Landmark]) -> int:
     """Steps' worth of passes."""
-    return math.ceil(passes(landmarks) / 2)
+    return math.ceil(landmark_passes(landmarks) / 2)
 
 
-Part = Callable[[int], tuple[Leg, ...]]
-"""Legs of this many steps together."""
+PhaseMaker = Callable[[int], tuple[Phase, ...]]
+"""Makes phases that have this many steps together."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How a metric's search is made up."""
+class SearchPlan:
+    """The parts that a metric's search is made of."""
 
-    short: Part
-    first: Part
-    restarts: Sequence[Part]
+    short: PhaseMaker
+    first: PhaseMaker
+    restarts: Sequence[PhaseMaker]
     """taken in turn"""
     restart_steps: int
     last: Callable[[int, int], tuple[Stage, ...]]
@@ -143,98 +144,112 @@ class Plan:
     """see ``Stage``: those images go straight to the first restart"""
     hopeless: Sequence[float]
     """limits after the first restart, the second, ...; the last one holds from there on. Replayed on the searches of 50
-    images of each of twelve nets with six eps each, those of l1, l2 and linf lose none, one and one of 3600 answers"""
+    images of twelve networks with six eps each, those of l1, l2 and linf lose none, one and one of 3600 answers"""
     end: Stage | None = None
     """a last stage whatever the budget"""
     last_share: float = LAST_SHARE
     """of all steps, for the last part, and at most this many"""
     last_enough: float = LAST_ENOUGH
     depth_first: bool = False
-    """one row that aims at whichever class is nearest goes first, and deep: other rows find little that is nearer"""
+    """an untargeted row goes first, and deep: other rows find little that is nearer"""
 
 
 def _smooth(
-    rule: Rule,
-    pace: Pace = L2,
-    polish: Pace = L2_POLISH,
+    rule: StepRule,
+    schedule: StepSchedule = L2_SCHEDULE,
+    polish: StepSchedule = L2_POLISH_SCHEDULE,
     far: float = 1.5,
     hopeless: Sequence[float] = (3.0, 2.5, 1.8, 1.6, 1.5),
-) -> Plan:
-    """For l2, and for every norm whose rule pulls as that of l2 does; the general solver finds the last digits."""
+) -> SearchPlan:
+    """For l2, and for every norm whose rule pulls as l2's does; the general solver finds the last digits."""
 
-    def legs(pace: Pace) -> Part:
-        return lambda steps: (Leg(rule, pace, steps),)
+    def phases(schedule: StepSchedule) -> PhaseMaker:
+        return lambda steps: (Phase(rule, schedule, steps),)
 
     def last(targets: int, steps: int) -> tuple[Stage, ...]:
         targets = min(2, targets)
         half = steps // (2 * targets)
-        return Stage(targets, "best", legs(polish)(half)), Stage(targets, "best", (), evaluations=half)
+        return Stage(targets, "best", phases(polish)(half)), Stage(targets, "best", (), evaluations=half)
 
-    restarts = [legs(replace(pace, margin=margin)) for margin in MARGINS]
-    short = legs(replace(pace, margin=L2_SHORT.margin))
-    return Plan(short, legs(pace), restarts, 30, last, far, hopeless)
+    restarts = [phases(replace(schedule, margin=margin)) for margin in MARGINS]
+    short = phases(replace(schedule, margin=L2_SHORT_SCHEDULE.margin))
+    return SearchPlan(short, phases(schedule), restarts, 30, last, far, hopeless)
 
 
-def _linf() -> Plan:
-    def legs(steps: int) -> tuple[Leg, ...]:
-        return (Leg(linf_rule, LINF, steps),)
+def _linf() -> SearchPlan:
+    def phases(steps: int) -> tuple[Phase, ...]:
+        return (Phase(linf_rule, LINF_SCHEDULE, steps),)
 
     def last(targets: int, steps: int) -> tuple[Stage, ...]:
         targets = min(2, targets)
-        return (Stage(targets, "best", (Leg(linf_rule, LINF_POLISH, steps // targets),)),)
+        return (Stage(targets, "best", (Phase(linf_rule, LINF_POLISH_SCHEDULE, steps // targets),)),)
 
-    return Plan(legs, legs, [legs], 33, last, 1.2, LINF_HOPELESS)
+    return SearchPlan(phases, phases, [phases], 33, last, 1.2, LINF_HOPELESS)
 
 
-def _l1() -> Plan:
+def _straight_to_the_nearest_point(metric: HasHalfspaceStep, schedule: StepSchedule, steps: int) -> Stage:
+    """A last stage that finds the answer exactly where the model is linear around it."""
+    return Stage(2, "best", (Phase(NearestPointRule(metric), schedule, steps),))
+
+
+def _l1() -> SearchPlan:
     """l2 steps find the region, l1 steps the sparse point in it."""
 
-    def legs(smooth: Pace, sparse: Pace) -> Part:
-        def part(steps: int) -> tuple[Leg, ...]:
+    def phases(smooth: StepSchedule, sparse: StepSchedule) -> PhaseMaker:
+        def part(steps: int) -> tuple[Phase, ...]:
             first = max(1, round(0.4 * steps))
-            return Leg(l2_rule, smooth, first), Leg(l1_rule, sparse, max(1, steps - first))
+            return Phase(l2_rule, smooth, first), Phase(l1_rule, sparse, max(1, steps - first))
 
         return part
 
     def last(targets: int, steps: int) -> tuple[Stage, ...]:
         targets, share = min(2, targets), round(0.6 * steps)
-        polish = Stage(targets, "best", (Leg(l1_rule, L1_POLISH, share // targets),))
-        return polish, Stage(1, "best", (Leg(l1_rule, L1_LAST, steps - share),))
+        polish = Stage(targets, "best", (Phase(l1_rule, L1_POLISH_SCHEDULE, share // targets),))
+        return polish, Stage(1, "best", (Phase(l1_rule, L1_LAST_SCHEDULE, steps - share),))
 
-    # Where the model is linear around the answer the nearest point is a vertex, and three steps find it exactly.
-    vertex = Stage(2, "best", (Leg(l1_vertex_rule, L1, 3),))
-    restarts = [legs(L2, replace(L1, momentum=momentum)) for momentum in L1_MOMENTA]
-    return Plan(legs(L2_SHORT, L1), legs(L2, L1), restarts, 30, last, L1_FAR, L1_HOPELESS, vertex)
+    # Where the model is linear around the answer the nearest point is a vertex.
+    vertex = _straight_to_the_nearest_point(L1(), VERTEX_SCHEDULE, VERTEX_STEPS)
+    restarts = [phases(L2_SCHEDULE, replace(L1_SCHEDULE, momentum=momentum)) for momentum in L1_MOMENTA]
+    return SearchPlan(
+        phases(L2_SHORT_SCHEDULE, L1_SCHEDULE),
+        phases(L2_SCHEDULE, L1_SCHEDULE),
+        restarts,
+        30,
+        last,
+        L1_FAR,
+        L1_HOPELESS,
+        vertex,
+    )
 
 
-def _curved() -> Plan:
+def _general() -> SearchPlan:
     """For metrics that offer nothing but their gradient."""
 
-    def legs(pace: Pace) -> Part:
-        return lambda steps: (Leg(CurvedRule(REPEATS), pace, max(1, steps)),)
+    def phases(schedule: StepSchedule) -> PhaseMaker:
+        return lambda steps: (Phase(GeneralMetricRule(REPEATS), schedule, max(1, steps)),)
 
     def last(targets: int, steps: int) -> tuple[Stage, ...]:
-        targets, polish, solver = min(2, targets), round(CURVED_POLISH * steps), round(CURVED_SOLVER * steps)
+        targets, polish, solver = min(2, targets), round(GENERAL_POLISH * steps), round(GENERAL_SOLVER * steps)
         each = (steps - polish - solver) // targets
         return (
-            Stage(targets, "best", legs(CURVED)(each)),
-            Stage(1, "best", (Leg(CurvedRule(REPEATS, LONG_MEMORY), CLOSE, max(1, polish)),)),
+            Stage(targets, "best", phases(GENERAL_SCHEDULE)(each)),
+            Stage(1, "best", (Phase(GeneralMetricRule(REPEATS, LONG_MEMORY), CLOSE_SCHEDULE, max(1, polish)),)),
             Stage(1, "best", (), evaluations=solver),
         )
 
-    def by_way_of_l2(steps: int) -> tuple[Leg, ...]:
+    def by_way_of_l2(steps: int) -> tuple[Phase, ...]:
         first = max(1, round(L2_WAY * steps))
-        return Leg(l2_rule, L2, first), *legs(CURVED)(steps - first)
+        return Phase(l2_rule, L2_SCHEDULE, first), *phases(GENERAL_SCHEDULE)(steps - first)
 
-    restarts = [by_way_of_l2, *(legs(replace(CURVED, margin=margin)) for margin in MARGINS)]
-    part = legs(CURVED)
-    return Plan(by_way_of_l2, part, restarts, CURVED_RESTART, last, math.inf, CURVED_HOPELESS, depth_first=True)
+    restarts = [by_way_of_l2, *(phases(replace(GENERAL_SCHEDULE, margin=margin)) for margin in MARGINS)]
+    part = phases(GENERAL_SCHEDULE)
+    return SearchPlan(by_way_of_l2, part, restarts, GENERAL_RESTART, last, math.inf, GENERAL_HOPELESS, depth_first=True)
 
 
-def plan_for(metric: Metric) -> Plan:
-    """By what the metric offers."""
+def plan_for(metric: Metric) -> SearchPlan:
+    """The plan for a metric, by what it offers."""
     if not isinstance(metric, HasHalfspaceStep):
-        return _curved()
+        return _general()
     p = metric.exponent
     if p == 1:
         return _l1()
@@ -243,12 +258,16 @@ def plan_for(metric: Metric) -> Plan:
     if p == 2:
         return _smooth(l2_rule, hopeless=L2_HOPELESS)
     if p is not None and p > 2:
-        return _smooth(NormRule(metric), STEEP, STEEP_POLISH)
-    # Between l1 and l2 first radii may be as far off as those of l1.
-    return _smooth(NormRule(metric), far=L1_FAR, hopeless=L1_HOPELESS)
+        return _smooth(NormRule(metric), STEEP_SCHEDULE, STEEP_POLISH_SCHEDULE)
+    # Between l1 and l2, and in norms of which nothing is known, first radii may be as far off as those of l1.
+    plan = _smooth(NormRule(metric), far=L1_FAR, hopeless=L1_HOPELESS)
+    if p is not None:
+        return plan
+    # The pull of a norm that weighs entries differently creeps towards the answer (weights from .3 to 3: .4 % off).
+    return replace(plan, end=_straight_to_the_nearest_point(metric, STRAIGHT_SCHEDULE, STRAIGHT_STEPS))
 
 
-def columns(plan: Plan, classes: int) -> int:
+def columns(plan: SearchPlan, classes: int) -> int:
     """How many rows an image may have: one for every other class and, where these are not few, one for ANY."""
     few = 1 if plan.depth_first else SHORT_TARGETS
     return classes if classes - 1 > few else classes - 1
@@ -291,7 +310,7 @@ def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
     return first, *_giving_up(restarts, plan.hopeless), *last, *end
 
 
-def _deep(plan: Plan, steps: int, others: int) -> tuple[Stage, ...]:
+def _deep(plan: SearchPlan, steps: int, others: int) -> tuple[Stage, ...]:
     """A first look, its best row as deep as it takes, restarts for what that may have missed, and polish."""
     if steps < ENOUGH_FOR_RESTARTS:
         each = round(SHORT_LOOK * steps)
@@ -321,7 +340,7 @@ def _deep(plan: Plan, steps: int, others: int) -> tuple[Stage, ...]:
 
 
 def _giving_up(restarts: Sequence[Stage], limits: Sequence[float]) -> list[Stage]:
-    """Limits were measured with three rows a restart; with fewer it takes more restarts to have tried as much."""
+    """Set the limits of restarts. They were measured with three rows each; with fewer it takes more restarts."""
     judged, rows = [], 0
     for stage in restarts:
         rows += stage.targets

@@ -1,4 +1,4 @@
-"""PWCF as published: penalty SQP with constraint folding, every technique of the paper with a switch."""
+"""PWCF, the paper's method: penalty SQP with constraint folding, every technique with a switch."""
 
 from pwcf.attacks.pwcf.attack import Pwcf
 

@@ -1,4 +1,7 @@
-"""PWCF: R starts for k iterations each, then the best one goes on to iteration K (paper, "Two-stage optimization")."""
+"""PWCF, the paper's method: penalty SQP with constraint folding on the formulations of ``formulation.py``.
+
+R starts run for k iterations each, then the best one goes on to iteration K (paper, "Two-stage optimization").
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ LEAST_EVALUATIONS = 10
 
 @dataclass(frozen=True)
 class Pwcf(Attack):
-    """The paper's method on ``pwcf.minimize``; every technique of the paper can be switched off."""
+    """PWCF, the paper's method, on ``pwcf.minimize``; every technique of the paper can be switched off."""
 
     fold: bool = True
     """one constraint for each group of entrywise ones; otherwise two per entry, which only tiny inputs bear"""
@@ -73,7 +76,8 @@ class Pwcf(Attack):
 
     @property
     def about(self) -> str:
-        return f"the paper's PWCF on pwcf.minimize, {self.loss or 'loss of the question'}, {self.starts} starts"
+        loss = self.loss or "the problem's loss"
+        return f"PWCF, the paper's method, on pwcf.minimize, {loss}, {self.starts} starts"
 
     def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         return needs_slope(problem)
@@ -124,6 +128,7 @@ class Pwcf(Attack):
 
 
 def pairs(variables: int) -> int:
+    """How many BFGS pairs a row of so many variables keeps."""
     return PAIRS if variables <= PAIRS_UP_TO else FEW_PAIRS
 
 

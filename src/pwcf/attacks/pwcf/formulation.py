@@ -1,4 +1,4 @@
-"""A question as  min f(z)  s.t.  c(z) <= 0,  in the forms of the paper (table "Summary of PWCF formulations").
+"""PWCF's formulations:  min f(z)  s.t.  c(z) <= 0  (paper, table "Summary of PWCF formulations").
 
 z = (x', t): the flat point and, in the slack forms, slacks t (linf: sqrt(n) t). With y the label,
 c_y(x') = f_y - max_{i != y} f_i the condition of a misclassification (targeted: max_{i != y} f_i - f_y) and [l, u] the
@@ -23,16 +23,19 @@ import torch
 from torch import Tensor
 
 from pwcf.attacks.base import Task
-from pwcf.attacks.pwcf.seen import Seen
 from pwcf.losses import as_loss, clip_level, clipped, margin
 from pwcf.metrics import HasSlackForm
-from pwcf.problems import MaxLoss
+from pwcf.problems import MaxLoss, is_tied, is_wrong
 from pwcf.solvers import Constraint, ineq
+
+# A point counts as seen if it is in the box up to this share of its way from the image: clipping will hardly change its
+# class.
+OUTSIDE = 1e-3
 
 
 @dataclass(frozen=True)
 class Techniques:
-    """What the paper adds to the plain forms, each to be had or not."""
+    """What the paper adds to the plain forms. Each technique can be switched off."""
 
     fold: bool = True
     """Constraint folding (eq. folded_constraint). Without, a group has two constraints per entry: for tiny n only."""
@@ -61,7 +64,7 @@ class Formulation:
         self.entrywise = isinstance(self.metric, HasSlackForm) and self.metric.slacks(self.n) == 1
         self.slacks = self._slacks()
         self.scale = math.sqrt(self.n) if how.rescale and self.entrywise else 1.0
-        self.seen = Seen(self)
+        self.seen = BestSeen(self)
 
     def _slacks(self) -> int:
         """As many as the metric's slack form has: 1 for linf, n for l1. Max-loss has eps in their place."""
@@ -158,3 +161,41 @@ class Formulation:
             # The wanted class has won for sure when its probability exceeds 1/2.
             loss, level = -loss, -math.log(2) if self.loss == "ce" else level
         return clipped(loss, level) if self.how.clip else loss
+
+
+class BestSeen:
+    """The best points that the solver has evaluated: per sample the nearest one that is misclassified, ties included.
+
+    For max-loss it is the most misclassified one within eps.
+
+    A misclassified point in the box is an answer, whether the solver calls it feasible or not. A fold is satisfied
+    exactly or not at all, so the solver's own feasible points are few and may be far from its best ones.
+    """
+
+    def __init__(self, form: Formulation) -> None:
+        self.form, self.points = form, form.x.clone()
+        self.best = torch.full_like(form.x[:, 0], torch.inf)
+
+    @torch.no_grad()
+    def note(self, points: Tensor, rows: Tensor, logits: Tensor) -> None:
+        """Look at evaluated points (a, n); several may belong to one sample."""
+        form, task = self.form, self.form.task
+        inside = torch.clamp(points, form.lower[rows], form.upper[rows])
+        labels, targeted = task.labels[rows], task.problem.targeted
+        out, way = (points - inside).norm(dim=1), (points - form.x[rows]).norm(dim=1)
+        wrong = is_wrong(logits, labels, targeted) | is_tied(logits, labels)
+        some = (wrong & (out <= OUTSIDE * way)).nonzero().squeeze(1)
+        rows, inside = rows[some], inside[some]
+        if rows.numel() == 0:
+            return
+        cost = form.distance(inside, rows)
+        if isinstance(task.problem, MaxLoss):
+            gap = margin(logits[some], labels[some])
+            cost = torch.where(cost <= form.eps(rows), gap if targeted else -gap, torch.inf)
+        better = (cost < self.best[rows]).nonzero().squeeze(1)
+        better = better[cost[better].argsort(stable=True)]
+        better = better[rows[better].argsort(stable=True)]  # by sample, the best of each first
+        first = torch.ones_like(better, dtype=torch.bool)
+        first[1:] = rows[better][1:] != rows[better][:-1]
+        chosen = better[first]
+        self.best[rows[chosen]], self.points[rows[chosen]] = cost[chosen], inside[chosen]

@@ -1,22 +1,30 @@
-"""Feature extractors from a name, a module or the classifier itself."""
+"""Networks whose features are compared: LPIPS's three, those of a library, or a module; and their weights from files.
+
+Weights are read from files on this machine, without running what is in them, and named by their checksum.
+"""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from pwcf._common.files import file_checksum
-from pwcf.metrics.perceptual import weights as files
 from pwcf.metrics.perceptual.features import Features
-from pwcf.metrics.perceptual.networks import IMAGENET_MEAN, IMAGENET_STD, NETWORKS
 
-Path = str | os.PathLike[str]
+AnyPath = str | os.PathLike[str]
 LIBRARIES = ("torchvision", "timm")
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+WEIGHTS_VARIABLE = "PWCF_WEIGHTS"
+# Anything else in such a file is no weights: a page that says the download failed, for instance.
+WEIGHTS_ENDINGS = ("pt", "pth")
 _ACTIVATIONS = (
     nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish,
     nn.Softplus, nn.Sigmoid, nn.Tanh,
@@ -31,16 +39,16 @@ class Backbone:
     about: str
 
 
-def known(name: str, weights: Path | None, layers: Sequence[str] | None = None) -> Backbone:
+def known(name: str, weights: AnyPath | None, layers: Sequence[str] | None = None) -> Backbone:
     """One of the networks LPIPS knows, with weights from a file."""
-    path = files.find(f"weights of {name}", f"{name}_features", f"{name}*") if weights is None else weights
+    path = find_weights(f"weights of {name}", f"{name}_features", f"{name}*") if weights is None else weights
     network = NETWORKS[name].build()
     _load(network, name, path)
     features = Features(network, layers or NETWORKS[name].layers, IMAGENET_MEAN, IMAGENET_STD)
     return Backbone(features, f"{name}, weights with SHA-256 {file_checksum(path)}...")
 
 
-def from_library(name: str, weights: Path | None, layers: Sequence[str] | None = None) -> Backbone:
+def from_library(name: str, weights: AnyPath | None, layers: Sequence[str] | None = None) -> Backbone:
     """``"torchvision:resnet50"`` or ``"timm:resnet50"``: with the library's own weights, or with those in a file."""
     library, _, model = name.partition(":")
     try:
@@ -95,9 +103,9 @@ def default_layers(network: nn.Module) -> list[str]:
     return found
 
 
-def _load(network: nn.Module, name: str, path: Path) -> None:
+def _load(network: nn.Module, name: str, path: AnyPath) -> None:
     """The file's weights into the network; what the file has beyond them (a classifier's head) is left out."""
-    state, own = files.load("weights", path), network.state_dict()
+    state, own = load_weights("weights", path), network.state_dict()
     wrong = [key for key in own if key not in state or state[key].shape != own[key].shape]
     if wrong:
         raise ValueError(f"weights: expected those of {name}, found none that fit for {wrong[0]} in {path}")
@@ -111,3 +119,144 @@ def _library_layers(network: nn.Module) -> list[str]:
         return []
     names = dict(network.named_modules())
     return [stage["module"] for stage in stages if stage.get("module") in names]
+
+
+# ---- the networks of LPIPS, as far as it uses them. Attribute names are those of torchvision's weights ---------------
+
+
+class Convolutional(nn.Module):
+    """``features`` of a convolutional network, without its classifier."""
+
+    def __init__(self, layers: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.features = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.features(x)
+        return out
+
+
+class Fire(nn.Module):
+    """SqueezeNet's block: 1 x 1 convolution, then 1 x 1 and 3 x 3 side by side."""
+
+    def __init__(self, c_in: int, squeezed: int, expanded: int) -> None:
+        super().__init__()
+        self.squeeze = nn.Conv2d(c_in, squeezed, 1)
+        self.expand1x1 = nn.Conv2d(squeezed, expanded, 1)
+        self.expand3x3 = nn.Conv2d(squeezed, expanded, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.squeeze(x).relu()
+        return torch.cat([self.expand1x1(x), self.expand3x3(x)], 1).relu()
+
+
+def alexnet() -> Convolutional:
+    """AlexNet's convolutions."""
+    relu, pool = nn.ReLU, nn.MaxPool2d
+    return Convolutional([
+        nn.Conv2d(3, 64, 11, 4, 2), relu(), pool(3, 2),
+        nn.Conv2d(64, 192, 5, 1, 2), relu(), pool(3, 2),
+        nn.Conv2d(192, 384, 3, 1, 1), relu(),
+        nn.Conv2d(384, 256, 3, 1, 1), relu(),
+        nn.Conv2d(256, 256, 3, 1, 1), relu(),
+    ])  # fmt: skip
+
+
+def vgg16() -> Convolutional:
+    """VGG-16's convolutions."""
+    layers: list[nn.Module] = []
+    c_in = 3
+    for block, (count, c_out) in enumerate(((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))):
+        layers += [nn.MaxPool2d(2, 2)] if block else []
+        for _ in range(count):
+            layers += [nn.Conv2d(c_in, c_out, 3, 1, 1), nn.ReLU()]
+            c_in = c_out
+    return Convolutional(layers)
+
+
+def squeezenet1_1() -> Convolutional:
+    """SqueezeNet 1.1's convolutions."""
+
+    def pool() -> nn.Module:
+        return nn.MaxPool2d(3, 2, ceil_mode=True)
+
+    return Convolutional([
+        nn.Conv2d(3, 64, 3, 2), nn.ReLU(), pool(),
+        Fire(64, 16, 64), Fire(128, 16, 64), pool(),
+        Fire(128, 32, 128), Fire(256, 32, 128), pool(),
+        Fire(256, 48, 192), Fire(384, 48, 192), Fire(384, 64, 256), Fire(512, 64, 256),
+    ])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LpipsNetwork:
+    """A network that LPIPS measures with."""
+
+    lpips: str
+    """what LPIPS calls it"""
+    layers: tuple[str, ...]
+    """whose outputs it compares"""
+    channels: tuple[int, ...]
+
+    def build(self) -> Convolutional:
+        return _BUILD[self.lpips]()
+
+
+def _named(*places: int) -> tuple[str, ...]:
+    return tuple(f"features.{place}" for place in places)
+
+
+_BUILD = {"alex": alexnet, "vgg": vgg16, "squeeze": squeezenet1_1}
+NETWORKS = {
+    "alexnet": LpipsNetwork("alex", _named(1, 4, 7, 9, 11), (64, 192, 384, 256, 256)),
+    "vgg16": LpipsNetwork("vgg", _named(3, 8, 15, 22, 29), (64, 128, 256, 512, 512)),
+    "squeezenet1_1": LpipsNetwork("squeeze", _named(1, 4, 7, 9, 10, 11, 12), (64, 128, 256, 384, 384, 512, 512)),
+}
+
+
+# ---- files of weights ---------------------------------------------------------------------------------------------
+
+
+def weight_folders() -> list[Path]:
+    """Where weights are looked for: the folders in PWCF_WEIGHTS, and torch's own cache of downloads."""
+    named = [Path(folder) for folder in os.environ.get(WEIGHTS_VARIABLE, "").split(os.pathsep) if folder]
+    return [*named, Path(torch.hub.get_dir()) / "checkpoints"]
+
+
+def find_weights(what: str, *patterns: str, also: list[Path] | None = None) -> Path:
+    """The first file of these patterns, without ending, in the folders and in ``also``."""
+    places = [*weight_folders(), *(also or [])]
+    for place in places:
+        for pattern in patterns:
+            for ending in WEIGHTS_ENDINGS:
+                if found := sorted(place.glob(f"{pattern}.{ending}")):
+                    return found[0]
+    names = " or ".join(f"{pattern}.{ending}" for pattern in patterns for ending in WEIGHTS_ENDINGS)
+    raise FileNotFoundError(
+        f"{what}: no {names} in {', '.join(map(str, places))}. Nothing is downloaded unasked: give the file itself, "
+        f"put it in one of these folders, or name its folder in {WEIGHTS_VARIABLE}."
+    )
+
+
+def package_folder(package: str, inside: str) -> list[Path]:
+    """A folder of an installed package, which need not be importable; empty where it is not installed."""
+    spec = importlib.util.find_spec(package)
+    return [] if spec is None or spec.origin is None else [Path(spec.origin).parent / inside]
+
+
+def load_weights(argument: str, path: AnyPath) -> dict[str, Tensor]:
+    """A state dict. Nothing but tensors is unpickled; what is no state dict is an error that names the argument."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{argument}: expected a file of weights, found none at {path}")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise ValueError(
+            f"{argument}: expected a file of weights that torch.load reads with weights_only=True, found {path}: "
+            f"{type(error).__name__} {str(error).partition(chr(10))[0]}"
+        ) from error
+    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
+        state = state["state_dict"]
+    if not isinstance(state, dict) or not state or not all(isinstance(value, Tensor) for value in state.values()):
+        raise ValueError(f"{argument}: expected a state dict, names to tensors, found {type(state).__name__} in {path}")
+    return state

@@ -10,11 +10,17 @@ from torch import Tensor, nn
 
 from pwcf._common.files import file_checksum
 from pwcf.metrics.metric import Metric
-from pwcf.metrics.perceptual import weights as files
-from pwcf.metrics.perceptual.backbones import LIBRARIES, from_library, from_module, known
-from pwcf.metrics.perceptual.distance import FeatureDistance
-from pwcf.metrics.perceptual.features import Features
-from pwcf.metrics.perceptual.networks import NETWORKS
+from pwcf.metrics.perceptual.backbones import (
+    LIBRARIES,
+    NETWORKS,
+    find_weights,
+    from_library,
+    from_module,
+    known,
+    load_weights,
+    package_folder,
+)
+from pwcf.metrics.perceptual.features import FeatureDistance, Features
 from pwcf.models import Classifier
 
 # What networks that have a name expect: their mean and std are for these.
@@ -45,6 +51,9 @@ def perceptual(
             the libraries, their own, which they may download.
         mean, std: with a module, what it is to be called with: (x - mean) / std.
         name: what tables call it.
+
+    Returns:
+        A metric of two batches (b, ...) -> (b,).
     """
     if p not in (1, 2):
         raise ValueError(f"p: expected 1 or 2, found {p!r}")
@@ -84,6 +93,9 @@ def lpips(
         network: "alexnet", "vgg16" or "squeezenet1_1" ("alex", "vgg" and "squeeze" mean the same).
         weights: a file with the network's weights; without, as for ``perceptual``.
         heads: a file with the heads; without, lpips_lin_*_v0.1.pt from the same folders, or from the package lpips.
+
+    Returns:
+        A metric of two batches (b, c, height, width) -> (b,): the squared distance, as LPIPS defines it.
     """
     short = {entry.lpips: name for name, entry in NETWORKS.items()}
     network = short.get(network, network)
@@ -93,14 +105,14 @@ def lpips(
     entry = NETWORKS[network]
     if heads is None:
         beside = [Path(weights).parent] if weights is not None else []
-        packaged = files.package_folder("lpips", _HEADS)
+        packaged = package_folder("lpips", _HEADS)
         try:
-            heads = files.find("LPIPS's heads", f"lpips_lin_{entry.lpips}_v0.1", also=beside)
+            heads = find_weights("LPIPS's heads", f"lpips_lin_{entry.lpips}_v0.1", also=beside)
         except FileNotFoundError:
             if not packaged:
                 raise
             heads = packaged[0] / f"{entry.lpips}.pth"
-    state = files.load("heads", heads)
+    state = load_weights("heads", heads)
     scales = [_head(state, layer, channels, heads) for layer, channels in enumerate(entry.channels)]
     base = found.features
     features = Features(base.network, entry.layers, base.mean, base.std, scales)

@@ -8,10 +8,7 @@ import torch
 from scipy.optimize import linprog, minimize
 from torch import Tensor
 
-from pwcf.attacks.lmn.subproblem import (
-    onto_cut_and_box,
-    sparse_on_cut,
-)
+from pwcf.attacks.lmn.rules import onto_cut_and_box, sparse_on_cut
 from pwcf.metrics import L1, Linf, lp
 
 F64 = torch.float64

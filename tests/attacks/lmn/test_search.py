@@ -1,4 +1,4 @@
-"""The structured method against exact radii of linear classifiers, its budget and its independence of the batch."""
+"""The search of lmn against exact radii of linear classifiers, its budget and its independence of the batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from pwcf import MaxLoss, MinRadius
 from pwcf.attacks.lmn.schedule import LOOK, stages
 from pwcf.attacks.targets import ANY, resolve_targets
-from pwcf.metrics import Lp, as_metric
+from pwcf.metrics import Lp, Norm, as_metric
 from pwcf.models import Classifier, CountedClassifier
 from pwcf.problems import Problem
 from pwcf.verify import recheck
@@ -55,6 +55,45 @@ def test_radii_of_linear_classifiers_are_exact(norm: str, budget: int) -> None:
     assert (ratio >= 1 - 1e-5).all()
     assert (ratio <= 1.02).double().mean() >= 0.9
     assert ratio.median() <= 1.01
+
+
+class WeightedL2(Norm):
+    """|W (x' - x)|_2, a norm that is no l_p. Its nearest point of a half-space is exact where no bound is active."""
+
+    name = "weighted l2"
+
+    def __init__(self, weights: Tensor) -> None:
+        self.weights = weights
+
+    def norm(self, move: Tensor) -> Tensor:
+        return (self.weights * move).norm(dim=1)
+
+    def dual_norm(self, gradient: Tensor) -> Tensor:
+        return (gradient / self.weights).norm(dim=1)
+
+    def nearest_on_halfspace(self, point: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+        direction = g / self.weights.square()
+        excess = ((g * point).sum(1) - h).clamp(min=0)
+        return torch.clamp(point - (excess / (g * direction).sum(1)).unsqueeze(1) * direction, lower, upper)
+
+
+@pytest.mark.parametrize("budget", [60, 200, 600])
+@pytest.mark.parametrize("spread", [10.0, 100.0])
+def test_a_norm_without_an_exponent_has_exact_radii(budget: int, spread: float) -> None:
+    generator = torch.Generator().manual_seed(4)
+    weights = spread ** (torch.rand(N, generator=generator, dtype=torch.float64) - 0.5)
+    w = torch.randn(N, generator=generator, dtype=torch.float64)
+    images = 0.5 + 0.01 * torch.randn(ROWS, N, generator=generator, dtype=torch.float64)
+    classifier = Classifier(lambda x: torch.stack([torch.zeros_like(x[:, 0]), ((x - 0.5) * w).sum(1)], 1))
+    labels, metric = classifier(images).argmax(1), WeightedL2(weights)
+    model, problem = CountedClassifier(classifier, ROWS), MinRadius(metric)
+    points = _points(model, problem, images, labels, budget)
+    assert (model.passes.total <= budget).all()
+    checked = recheck(model, problem, images, labels, points)
+    assert checked.adversarial.all()
+    ratio = checked.distance / (((images - 0.5) @ w).abs() / metric.dual_norm(w.unsqueeze(0)))
+    assert (ratio >= 1 - 1e-9).all()
+    assert (ratio <= 1 + 1e-4).all()
 
 
 @NORMS

@@ -16,8 +16,15 @@ from torch import Tensor, nn
 
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.metrics import FeatureDistance, Features, Metric, ReferenceDistance, as_metric, lpips, perceptual
-from pwcf.metrics.perceptual.backbones import default_layers
-from pwcf.metrics.perceptual.networks import IMAGENET_MEAN, IMAGENET_STD, NETWORKS, Convolutional, Fire, alexnet
+from pwcf.metrics.perceptual.backbones import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    NETWORKS,
+    Convolutional,
+    Fire,
+    alexnet,
+    default_layers,
+)
 from pwcf.models import Passes
 
 F64 = torch.float64
@@ -491,7 +498,7 @@ def test_an_absent_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @torch.no_grad()
 def test_lpips_of_its_own_examples() -> None:
-    beside = Path(__file__).resolve().parents[2] / "shared" / "realdata"
+    beside = Path(__file__).resolve().parents[3] / "shared" / "realdata"
     folder = Path(os.environ.get("PWCF_REALDATA") or beside)
     if not (folder / "zoo.py").exists():
         pytest.skip("no folder of real networks: PWCF_REALDATA names it")

@@ -18,8 +18,13 @@ from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.attacks import Attack, Task
 from pwcf.attacks.external import AdvLib, Function, TrackedModel, available, from_foolbox, from_torchattacks
 from pwcf.attacks.external import adapters as adapters_module
-from pwcf.attacks.external.adv_lib import _METHODS, ALMA_FIRST
-from pwcf.attacks.external.first_step import ABOUT_A_TARGET, first_step, with_first_step_that_ends
+from pwcf.attacks.external.adv_lib import (
+    _METHODS,
+    ABOUT_A_TARGET,
+    ALMA_FIRST,
+    first_step,
+    with_first_step_that_ends,
+)
 from pwcf.metrics import as_metric
 from pwcf.metrics.l0 import L0
 from pwcf.models import CountedClassifier
@@ -154,7 +159,7 @@ def test_the_budget_ends_it_and_what_was_seen_is_the_answer(budget: int) -> None
         while True:
             try:
                 return ascent(model, images, labels, None, 0.05)
-            except Exception:  # foreign code may do that; it must not keep us
+            except Exception:  # an attack's code may do that; it must not keep us
                 raise AssertionError("the end was taken for a failure") from None
 
     points = run(endless, task)
@@ -482,12 +487,12 @@ def test_points_at_eps_count_though_rounded_beyond_it() -> None:
     eps = 0.0077  # 129184.56 units in the last place of 0.5: rounded up
     task = net.task(MaxLoss("linf", eps))
 
-    watched = TrackedModel(task)
+    tracked = TrackedModel(task)
     point = (task.images + eps * torch.where(torch.rand_like(task.images) > 0.5, 1.0, -1.0)).clamp(0, 1)
     beyond = as_metric("linf")(task.images.double(), point.double()) > eps * (1 + 1e-6)
     assert beyond.any()  # otherwise this shows nothing
-    watched._remember(point, torch.eye(CLASSES)[(task.labels + 1) % CLASSES], watched._everyone)
-    assert watched.found.all()
+    tracked._remember(point, torch.eye(CLASSES)[(task.labels + 1) % CLASSES], tracked._everyone)
+    assert tracked.found.all()
     fresh = TrackedModel(task)
     fresh._remember(task.images + 1.01 * eps, torch.eye(CLASSES)[(task.labels + 1) % CLASSES], fresh._everyone)
     assert not fresh.found.any()

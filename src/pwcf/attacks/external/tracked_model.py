@@ -1,12 +1,18 @@
-"""The model that an attack of somebody else's is given: counted, kept to the budget, and watched for answers."""
+"""The model that an external attack is given: it counts passes, keeps to the budget and remembers the best points."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
+import random
+from collections.abc import Callable, Iterator
 
+import numpy
 import torch
 from torch import Tensor, nn
 
+from pwcf._common.rows import per_row
 from pwcf.attacks.base import Task
 from pwcf.metrics.l0 import L0
 from pwcf.problems import is_defined, is_surely_wrong
@@ -16,7 +22,7 @@ ROUNDING = 4
 
 
 class BudgetSpent(BaseException):
-    """No pass is left, or nothing is left to ask. No Exception: foreign code must not mistake it for a failure."""
+    """No pass is left, or nothing is left to ask. No Exception: the attack's code must not mistake it for a failure."""
 
 
 class TrackedModel(nn.Module):
@@ -157,3 +163,64 @@ def _rounding_of_distances(task: Task) -> float:
         return 0.0
     unit = torch.finfo(task.images.dtype).eps * max(map(abs, task.model.bounds))
     return ROUNDING * unit * math.pow(task.images[:1].numel(), 1 / metric.exponent)
+
+
+# ---- from a task to points ----------------------------------------------------------------------------------------
+
+
+def run_external(call: Callable[[TrackedModel, Tensor, Tensor], Tensor], task: Task, name: str) -> Tensor:
+    """(n, ...) the best of what the attack has shown to the model and what it returns.
+
+    Where it returns something that was not seen, and has passes left, one of them decides.
+    """
+    if task.images.shape[0] == 0:
+        return task.images
+    tracked = TrackedModel(task)
+    with _apart(task):
+        try:
+            # Contiguous: attacks project views of the flattened images in place.
+            returned = call(tracked, tracked.images.clone(), task.labels.clone())
+        except BudgetSpent:
+            return tracked.best
+        except Exception as error:
+            raise RuntimeError(f"attack {name} failed: {type(error).__name__}: {error}") from error
+    shape = task.images.shape
+    if not isinstance(returned, Tensor) or returned.shape != shape:
+        found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
+        raise ValueError(
+            f"attack {name}: expected points of shape {tuple(shape)}, found {found}; an attack "
+            "of Foolbox or torchattacks needs pwcf.attacks.from_foolbox or from_torchattacks"
+        )
+    return _best(tracked, returned.detach().to(task.images.device))
+
+
+def _best(tracked: TrackedModel, returned: Tensor) -> Tensor:
+    """The best points seen; where there are none those that were returned, without NaN."""
+    undefined = per_row(torch.isnan(returned).flatten(1).any(1), returned)
+    everyone = torch.arange(returned.shape[0], device=returned.device)
+    points = torch.where(undefined, tracked.task.images, tracked.points(returned, everyone))
+    new = (points != tracked.best).flatten(1).any(1) & (points != tracked.task.images).flatten(1).any(1)
+    rows = (new & (tracked.left > 0).to(new.device)).nonzero().squeeze(1)
+    if rows.numel():
+        tracked.look(points[rows], rows)
+    return torch.where(per_row(tracked.found, points), tracked.best, points)
+
+
+@contextlib.contextmanager
+def _apart(task: Task) -> Iterator[None]:
+    """Randomness from the task's seed and no one else's, nothing printed, gradients on; afterwards all is as it was."""
+    device = task.images.device
+    python, arrays = random.getstate(), numpy.random.get_state()
+    with (
+        torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
+        torch.enable_grad(),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        torch.manual_seed(task.seed)
+        random.seed(task.seed)
+        numpy.random.seed(task.seed % 2**32)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            numpy.random.set_state(arrays)

@@ -13,11 +13,9 @@ from torch import Tensor, nn
 
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.attacks import Task
-from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd, lagrange
-from pwcf.attacks.perceptual.projections import into_ball
-from pwcf.attacks.perceptual.rows import NOISE, starts_of
-from pwcf.attacks.perceptual.ruler import Ruler
-from pwcf.attacks.perceptual.steepest import Jacobian, conjugate_gradients, steepest
+from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd, lpa
+from pwcf.attacks.perceptual.ppgd import Jacobian, conjugate_gradients, steepest
+from pwcf.attacks.perceptual.shared import NOISE, FeatureMetric, into_ball, starts_of
 from pwcf.metrics import FeatureDistance, Features, Metric, as_metric, perceptual
 from pwcf.models import CountedClassifier
 from pwcf.problems import Problem, is_wrong
@@ -247,13 +245,13 @@ def test_the_steps_of_the_lagrangian_shrink_from_eps() -> None:
 
 def test_lambda_grows_where_a_search_ends_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     lambdas: list[Tensor] = []
-    step = lagrange._Descent.step
+    step = lpa._Descent.step
 
-    def watched(self: lagrange._Descent, rows: Tensor, lam: Tensor, share: float, keep: bool) -> tuple[Tensor, Tensor]:
+    def watched(self: lpa._Descent, rows: Tensor, lam: Tensor, share: float, keep: bool) -> tuple[Tensor, Tensor]:
         lambdas.append(lam.clone())
         return step(self, rows, lam, share, keep)
 
-    monkeypatch.setattr(lagrange._Descent, "step", watched)
+    monkeypatch.setattr(lpa._Descent, "step", watched)
     net = linear()
     with torch.no_grad():
         for parameter in net.parameters():
@@ -294,7 +292,7 @@ def test_projection_draws_in_what_is_outside_and_nothing_else(eps: float) -> Non
     noise = torch.randn(task.images.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     points = (task.images + 0.2 * noise).clamp(0, 1)
     points[0] = task.images[0] + 1e-4
-    found = into_ball(task, Ruler(task), points, torch.arange(ROWS))
+    found = into_ball(task, FeatureMetric(task), points, torch.arange(ROWS))
     distance = task.problem.metric.distance64(task.images, found)
     assert torch.equal(found[0], points[0])
     assert (task.problem.metric.distance64(task.images, points)[1:] > eps).all()
@@ -314,7 +312,7 @@ def test_projection_draws_in_what_is_outside_and_nothing_else(eps: float) -> Non
 def test_projection_without_a_slope_goes_back_to_the_image() -> None:
     metric = as_metric(lambda x, y: (x - y).flatten(1).norm(dim=1).sign())  # 1 wherever it is not 0
     task = task_of(linear(), metric, 0.5)
-    found = into_ball(task, Ruler(task), task.images + 0.1, torch.arange(ROWS))
+    found = into_ball(task, FeatureMetric(task), task.images + 0.1, torch.arange(ROWS))
     assert torch.equal(found, task.images)
 
 
@@ -332,11 +330,11 @@ def test_conjugate_gradients_solve_every_row() -> None:
 
 def test_the_steepest_step_is_that_of_the_explicit_jacobian() -> None:
     task = task_of(linear(), pd(), 0.1, dtype=torch.float64)
-    ruler, rows = Ruler(task), torch.arange(3)
+    metric, rows = FeatureMetric(task), torch.arange(3)
     x = task.images[:3]
     g = torch.randn(x.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     length = torch.tensor([1e-3, 2e-3, 3e-3], dtype=torch.float64)
-    step = steepest(Jacobian(ruler, x, rows, torch.ones_like(x, dtype=torch.bool), 1.0), g, length, 200).flatten(1)
+    step = steepest(Jacobian(metric, x, rows, torch.ones_like(x, dtype=torch.bool), 1.0), g, length, 200).flatten(1)
     for i in range(3):
         J = torch.autograd.functional.jacobian(lambda z: pd().features(z.view(1, *SHAPE))[0], x[i].flatten())
         v = torch.linalg.solve(J.T @ J, g[i].flatten())

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 import pwcf
-from pwcf.attacks.lmn.landmarks import HALVINGS, LANDMARKS, boundary_points, landmark, passes
 from pwcf.attacks.lmn.schedule import stages
+from pwcf.attacks.lmn.starts import HALVINGS, LANDMARKS, boundary_points, landmark, landmark_passes
 from pwcf.models import Classifier, CountedClassifier
 from searches import search_of
 
@@ -81,7 +81,7 @@ def test_points_are_just_beyond_the_first_boundary() -> None:
         return z.mean(1) < CHANGE
 
     found, points = boundary_points(is_wrong, x, [torch.ones_like(x), torch.zeros_like(x)])
-    assert len(counted) == 2 + HALVINGS == passes(("bright", "dark"))
+    assert len(counted) == 2 + HALVINGS == landmark_passes(("bright", "dark"))
     assert found.all()
     assert (points.mean(1) < CHANGE).all()
     back = x.mean(1) * 0.5**HALVINGS
@@ -102,7 +102,7 @@ def test_far_images_leave_out_most_classes_but_not_the_first_restart() -> None:
     first, restart = stages(pwcf.MinRadius("l2").metric, 2000, CLASSES)[:2]
     likeliest = 4 * first.steps // first.targets
     looks = 1 + 2 * 60  # logits, and the linear models that choose among many classes
-    assert (model.passes.total > 2 * likeliest + 1.8 * restart.steps - passes(LANDMARKS)).all()
+    assert (model.passes.total > 2 * likeliest + 1.8 * restart.steps - landmark_passes(LANDMARKS)).all()
     assert (model.passes.total <= looks + 2 * (likeliest + restart.steps)).all()
 
 

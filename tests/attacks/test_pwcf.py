@@ -1,4 +1,4 @@
-"""PWCF as published: exact radii of linear classifiers, every switch, budgets and counted passes."""
+"""PWCF, the paper's method: exact radii of linear classifiers, every switch, budgets and counted passes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from pwcf import MaxLoss, MinRadius
 from pwcf._common.rng import noise_of, seeds_of
 from pwcf.attacks.base import Attack, Task
 from pwcf.attacks.pwcf import Pwcf
-from pwcf.attacks.pwcf import attack as folded_attack
+from pwcf.attacks.pwcf import attack as pwcf_attack
 from pwcf.attacks.pwcf.attack import best_of, into_ball
-from pwcf.attacks.pwcf.formulation import Formulation, Techniques
-from pwcf.attacks.pwcf.seen import Seen
+from pwcf.attacks.pwcf.formulation import BestSeen, Formulation, Techniques
 from pwcf.metrics import Lp
 from pwcf.models import Classifier, CountedClassifier
 from pwcf.problems import Problem
@@ -268,7 +267,7 @@ def test_slacks_bind_on_both_sides_and_do_not_become_negative(norm: str) -> None
             return super().objective(z, rows)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folded_attack, "Formulation", Watched)
+        patch.setattr(pwcf_attack, "Formulation", Watched)
         Pwcf(starts=1)(net.task(MinRadius(norm), 100))
     assert len(least) > 20
     assert min(least) == 0
@@ -315,7 +314,7 @@ def test_remember(monkeypatch: pytest.MonkeyPatch) -> None:
         solution = minimize(*arguments, **settings)
         return replace(solution, x=net.images - 0.3 * net.W[net.labels])  # and outside the box
 
-    monkeypatch.setattr(folded_attack, "minimize", ends_far_away)
+    monkeypatch.setattr(pwcf_attack, "minimize", ends_far_away)
     for remember in (True, False):
         task = net.task(MinRadius("l2"), 100)
         points = Pwcf(remember=remember, starts=1)(task).points
@@ -328,7 +327,7 @@ def test_remember(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_hopeless_answer_is_in_the_box_too(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Linear(classes=2)
-    monkeypatch.setattr(folded_attack, "minimize", lambda f, x0, *_, **__: replace(minimize(f, x0), x=x0 - 2))
+    monkeypatch.setattr(pwcf_attack, "minimize", lambda f, x0, *_, **__: replace(minimize(f, x0), x=x0 - 2))
     points = Pwcf(starts=1)(
         net.task(MinRadius("l2"), 20, model=CountedClassifier(Classifier(lambda x: 0 * net(x)), ROWS))
     ).points
@@ -341,7 +340,7 @@ def test_a_hopeless_answer_is_in_the_box_too(monkeypatch: pytest.MonkeyPatch) ->
 def test_seen_keeps_the_nearest_of_every_sample() -> None:
     net = Linear()
     form = _form(MinRadius("l2"), net)
-    seen = Seen(form)
+    seen = BestSeen(form)
     step = net.W[net.labels]
     rows = torch.tensor([1, 0, 1, 1, 0])
     length = torch.tensor([0.2, 0.3, 0.15, 0.0, 0.25])
@@ -355,7 +354,7 @@ def test_seen_keeps_the_nearest_of_every_sample() -> None:
     assert torch.isinf(seen.best[2:]).all()
     seen.note(points[:2], rows[:2], net(points[:2]))
     assert torch.equal(seen.points[1], points[2])  # what is farther does not take its place
-    seen, outside = Seen(form), points[4:].clone()
+    seen, outside = BestSeen(form), points[4:].clone()
     outside[:, 0] = -0.5
     seen.note(outside, rows[4:], net(points[4:]))
     assert torch.isinf(seen.best).all()  # nor is what is outside the box of use
@@ -376,7 +375,7 @@ def test_seen_keeps_what_is_within_eps() -> None:
     step = net.W[net.labels] / net.W[net.labels].norm(dim=1, keepdim=True)
     near, far = net.images - 0.9 * step, net.images - 1.2 * step
     assert (net(near).argmax(1) != net.labels).all()
-    seen = Seen(_form(MaxLoss("l2", 1.0), net))
+    seen = BestSeen(_form(MaxLoss("l2", 1.0), net))
     seen.note(near, torch.arange(ROWS), net(near))
     seen.note(far, torch.arange(ROWS), net(far))
     assert torch.equal(seen.points, near)
@@ -517,10 +516,10 @@ def test_samples_whose_states_do_not_fit_go_one_after_another(monkeypatch: pytes
         sizes.append(x0.shape[0])
         return minimize(objective, x0, *arguments, **settings)
 
-    monkeypatch.setattr(folded_attack, "minimize", watched)
+    monkeypatch.setattr(pwcf_attack, "minimize", watched)
     points = []
-    for states in (2e9, 2 * 2 * N * 4 * (2 * folded_attack.PAIRS + folded_attack.VECTORS)):
-        monkeypatch.setattr(folded_attack, "STATES", states)
+    for states in (2e9, 2 * 2 * N * 4 * (2 * pwcf_attack.PAIRS + pwcf_attack.VECTORS)):
+        monkeypatch.setattr(pwcf_attack, "STATES", states)
         points.append(Pwcf(starts=1)(net.task(MinRadius("l2"), 40)).points)
     assert sizes == [ROWS, 2, 2, 1]
     torch.testing.assert_close(*points)

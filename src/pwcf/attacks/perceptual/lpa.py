@@ -1,4 +1,4 @@
-"""LPA and Fast-LPA: down -loss + lambda max(d - eps, 0), with steps whose length is measured in d."""
+"""LPA and Fast-LPA: descend -loss + lambda max(d - eps, 0), in steps whose length is measured in d."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pwcf._common.rows import per_row
 from pwcf.attacks.base import Answer, Attack, Task, check_settings, needs_slope
-from pwcf.attacks.perceptual.projections import into_ball
-from pwcf.attacks.perceptual.rows import KAPPA, STEP, Objective, column, starts_of, unit_of, width_of
-from pwcf.attacks.perceptual.ruler import Ruler
+from pwcf.attacks.perceptual.shared import (
+    KAPPA,
+    STEP,
+    ClassifierLoss,
+    FeatureMetric,
+    into_ball,
+    starts_of,
+    unit_of,
+    width_of,
+)
 from pwcf.attacks.radius_search import search_radius
 from pwcf.losses import as_loss
 from pwcf.problems import MinRadius, Problem
@@ -62,8 +70,8 @@ class Lpa(Attack):
         if searches == 0:
             return task.images
         steps = min(self.steps, task.budget // (STEP * searches))
-        descent = _Descent(task, Objective(task, self.loss, KAPPA), TINY)
-        lam = torch.full_like(descent.ruler.eps, LAMBDA)
+        descent = _Descent(task, ClassifierLoss(task, self.loss, KAPPA), TINY)
+        lam = torch.full_like(descent.metric.eps, LAMBDA)
         live = torch.arange(len(lam), device=lam.device)
         for _ in range(searches):
             outside = live
@@ -71,10 +79,10 @@ class Lpa(Attack):
                 if live.numel() == 0:
                     return descent.x
                 distance, broken = descent.step(live, lam, DECAY ** (i / steps), keep=True)
-                outside = live[~(distance < descent.ruler.eps[live])]
+                outside = live[~(distance < descent.metric.eps[live])]
                 live = live[~broken]
             lam[outside] *= GROWTH
-        return descent.x.index_copy(0, live, into_ball(task, descent.ruler, descent.x[live], live))
+        return descent.x.index_copy(0, live, into_ball(task, descent.metric, descent.x[live], live))
 
 
 @dataclass(frozen=True)
@@ -112,13 +120,13 @@ class FastLpa(Attack):
 
     def _points(self, task: Task, keep: bool) -> Tensor:
         steps = min(self.steps, task.budget // STEP)
-        descent = _Descent(task, Objective(task, self.loss, torch.inf), TINY_FAST)
+        descent = _Descent(task, ClassifierLoss(task, self.loss, torch.inf), TINY_FAST)
         live = torch.arange(len(task.images), device=task.images.device)
         for i in range(steps):
             if live.numel() == 0:
                 break
             share = DECAY ** (i / steps)
-            lam = torch.full_like(descent.ruler.eps, LAMBDA_FAST * DECAY / share)
+            lam = torch.full_like(descent.metric.eps, LAMBDA_FAST * DECAY / share)
             _, broken = descent.step(live, lam, share, keep)
             live = live[~broken]
         return descent.x
@@ -127,8 +135,8 @@ class FastLpa(Attack):
 class _Descent:
     """The points of all samples of a task, moved some rows at a time."""
 
-    def __init__(self, task: Task, objective: Objective, tiny: float) -> None:
-        self.task, self.objective, self.ruler, self.tiny = task, objective, Ruler(task), tiny
+    def __init__(self, task: Task, loss: ClassifierLoss, tiny: float) -> None:
+        self.task, self.loss, self.metric, self.tiny = task, loss, FeatureMetric(task), tiny
         self.x, self.h = starts_of(task), H * width_of(task)
 
     def step(self, rows: Tensor, lam: Tensor, share: float, keep: bool) -> tuple[Tensor, Tensor]:
@@ -136,24 +144,24 @@ class _Descent:
 
         Done, if ``keep``, is what was misclassified within eps: it stays where it is.
         """
-        task, ruler, x = self.task, self.ruler, self.x[rows]
-        climb, look, eps = self.objective.look(x, rows), ruler.look(x, rows), ruler.eps[rows]
-        done = climb.wrong & (look.distance <= eps) & keep
+        task, metric, x = self.task, self.metric, self.x[rows]
+        loss_eval, distance_eval, eps = self.loss.evaluate(x, rows), metric.evaluate(x, rows), metric.eps[rows]
+        done = loss_eval.wrong & (distance_eval.distance <= eps) & keep
         left = ~done
         if not bool(left.any()):
-            return look.distance, done
+            return distance_eval.distance, done
         here, x, eps = rows[left], x[left], eps[left]
-        pull = column(lam[here] * (look.distance[left] > eps), x)
+        pull = per_row(lam[here] * (distance_eval.distance[left] > eps), x)
         free = (task.lower < task.upper)[here]
-        slope = torch.where(free, pull * look.slope[left], 0.0) - climb.gradient[left]
+        slope = torch.where(free, pull * distance_eval.slope[left], 0.0) - loss_eval.gradient[left]
         unit = unit_of(slope)
-        steepness = ruler.apart(look.mark[left], x - self.h * unit, here) / self.h
+        steepness = metric.distance_between(distance_eval.embedding[left], x - self.h * unit, here) / self.h
         length = torch.nan_to_num(share * eps / (steepness + self.tiny), posinf=0.0)
-        moved = torch.clamp(x - column(length, x) * unit, task.lower[here], task.upper[here])
+        moved = torch.clamp(x - per_row(length, x) * unit, task.lower[here], task.upper[here])
         # Where the model says nothing there is no slope to follow: half way back to the image.
         back = 0.5 * (x + task.images[here])
-        self.x[here] = torch.where(column(climb.defined[left], x), moved, back)
-        return look.distance, done
+        self.x[here] = torch.where(per_row(loss_eval.defined[left], x), moved, back)
+        return distance_eval.distance, done
 
 
 def _check(loss: str | None) -> None:

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.attacks import Answer, Attack, Task
-from pwcf.attacks.lmn.general_metric import PAIRS, Curvature, CurvedRule, Learnt, degrees
-from pwcf.attacks.lmn.rules import Iterate, Pace
-from pwcf.attacks.lmn.schedule import CLOSE, CURVED, LONG_MEMORY, REPEATS, Leg, Stage, plan_for
-from pwcf.attacks.lmn.search import Search
+from pwcf.attacks.lmn.attack import LmnSearch
+from pwcf.attacks.lmn.general_metric import PAIRS, Curvature, GeneralMetricRule, HessianStore, degrees
+from pwcf.attacks.lmn.rules import Iterate, StepSchedule
+from pwcf.attacks.lmn.schedule import CLOSE_SCHEDULE, GENERAL_SCHEDULE, LONG_MEMORY, REPEATS, Phase, Stage, plan_for
 from pwcf.solvers import LimitedBFGS
 
 F64 = torch.float64
@@ -101,18 +101,22 @@ def test_a_first_step_goes_to_the_boundary_and_not_inwards() -> None:
             x, point, x, c, g, c < 0, radius, slope, torch.ones(2, dtype=F64), best, *box, distance
         )  # fmt: skip
 
-    rule, pace, nothing = CurvedRule(4), Pace(0.7, 0.7, 0.0, 0.0), torch.full((2,), torch.inf, dtype=F64)
+    rule, schedule, nothing = (
+        GeneralMetricRule(4),
+        StepSchedule(0.7, 0.7, 0.0, 0.0),
+        torch.full((2,), torch.inf, dtype=F64),
+    )
     aside = x + torch.tensor([[0.0, 0.0, 0.2]], dtype=F64)
     at_once = at(aside, nothing)
     asked.clear()
-    found, _ = rule(at_once, pace, 0.0, LimitedBFGS.empty(2, 3, PAIRS, x))
+    found, _ = rule(at_once, schedule, 0.0, LimitedBFGS.empty(2, 3, PAIRS, x))
     assert not asked
     assert ((found - aside) @ torch.tensor([0.0, 0.0, 1.0], dtype=F64) == 0).all()
     assert ((g * (found - x)).sum(1) + 0.1 < 0).all()
     # The second row has been at the boundary: it alone goes on, four steps in all.
     one = at(aside, torch.tensor([torch.inf, 1.0], dtype=F64))
     asked.clear()
-    both, memory = rule(one, pace, 0.0, LimitedBFGS.empty(2, 3, PAIRS, x))
+    both, memory = rule(one, schedule, 0.0, LimitedBFGS.empty(2, 3, PAIRS, x))
     assert [rows.tolist() for rows in asked] == [[1], [1], [1]]
     assert torch.equal(both[0], found[0])
     assert both[1, 2] < 0.55
@@ -145,36 +149,36 @@ def test_rows_begin_with_what_the_nearest_row_of_their_image_has_learnt() -> Non
     everyone = torch.arange(4)
     H.update(everyone, steps, torch.tensor([[1.0], [2.0], [3.0], [4.0]]) * steps)
     memory = Curvature.begin(H, steps, steps)[torch.tensor([3, 2, 1])]  # one row has left
-    learnt = Learnt(images)
-    learnt.keep(torch.tensor([1, 0, 0]), torch.tensor([5.0, 2.0, 1.0]), memory)
-    known = learnt.of(torch.tensor([0, 1, 0]), PAIRS)
+    store = HessianStore(images)
+    store.save(torch.tensor([1, 0, 0]), torch.tensor([5.0, 2.0, 1.0]), memory)
+    known = store.load(torch.tensor([0, 1, 0]), PAIRS)
     assert known.gamma.tolist() == [0.5, 0.25, 0.5]
     known.update(torch.tensor([0]), steps[:1], steps[:1])
-    assert learnt.of(torch.tensor([0]), PAIRS).count.tolist() == [1]  # rows have copies
+    assert store.load(torch.tensor([0]), PAIRS).count.tolist() == [1]  # rows have copies
 
 
 def test_a_memory_of_another_size_begins_anew_and_is_not_kept() -> None:
     images = torch.zeros(2, 3)
-    learnt = Learnt(images)
-    long = learnt.of(torch.tensor([0, 1]), 2 * PAIRS)
+    store = HessianStore(images)
+    long = store.load(torch.tensor([0, 1]), 2 * PAIRS)
     assert long.memory == 2 * PAIRS
     assert long.count.tolist() == [0, 0]
     step = torch.eye(3)[:2]
     long.update(torch.arange(2), step, step)
-    learnt.keep(torch.arange(2), torch.ones(2), Curvature.begin(long, step, step))
-    assert learnt.of(torch.tensor([0, 1]), PAIRS).count.tolist() == [0, 0]
+    store.save(torch.arange(2), torch.ones(2), Curvature.begin(long, step, step))
+    assert store.load(torch.tensor([0, 1]), PAIRS).count.tolist() == [0, 0]
 
 
 def test_polish_settles_in_the_minimum() -> None:
     """Close to the boundary it ends nearer than steps with a margin do."""
     case = Ellipsoid()
     found = []
-    for pace in (CURVED, CLOSE):
-        polish = Leg(CurvedRule(REPEATS, LONG_MEMORY), pace, 60)
+    for schedule in (GENERAL_SCHEDULE, CLOSE_SCHEDULE):
+        polish = Phase(GeneralMetricRule(REPEATS, LONG_MEMORY), schedule, 60)
 
-        def attack(task: Task, polish: Leg = polish) -> Answer:
+        def attack(task: Task, polish: Phase = polish) -> Answer:
             start = Stage(1, "image", plan_for(task.problem.metric).first(20))
-            return Search(task).run([start, Stage(1, "best", (polish,))])
+            return LmnSearch(task).run([start, Stage(1, "best", (polish,))])
 
         run = evaluate(case.classifier, case.images, case.labels, MinRadius(case), attacks=Named(attack), budget=600)
         found.append((run.radius / case.exact - 1).max())
