@@ -1,9 +1,7 @@
-"""Scripts written for AutoAttack, RobustBench, Foolbox and adversarial-library, run here with one import changed."""
+"""Scripts written for AutoAttack and RobustBench, run here with one import changed."""
 
 from __future__ import annotations
 
-import functools
-import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,68 +11,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from compat_models import CLASSES, EPS, SHAPE, N, Net, cheap, checked, samples, script
 from pwcf import Classifier
-from pwcf.compat import AutoAttack, EvaluationState, adv_lib, foolbox
-from pwcf.compat.averaged import averaged
-from pwcf.compat.batches import Batches, classes_of
-from pwcf.compat.plans import NAMES, plan_of
-from pwcf.compat.state import MAGIC, Saver
-
-SHAPE, N, CLASSES, EPS = (2, 2, 3), 14, 5, 0.06
-
-
-class Net(nn.Module):
-    """Small, with a kink; says how often it is called, and can be made to fail after so many calls."""
-
-    def __init__(self, classes: int = CLASSES) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(3)
-        self.first = nn.Parameter(torch.randn(16, 12, generator=generator) / 4)
-        self.second = nn.Parameter(torch.randn(classes, 16, generator=generator))
-        self.calls, self.fail_at = 0, math.inf
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
-        if self.calls >= self.fail_at:
-            raise ConnectionError("preempted")
-        return (8 * (x.flatten(1) - 0.5) @ self.first.T).tanh() @ self.second.T
-
-
-def samples(net: nn.Module, n: int = N) -> tuple[Tensor, Tensor]:
-    """The last two labels are wrong as they are."""
-    images = torch.rand(n, *SHAPE, generator=torch.Generator().manual_seed(1))
-    with torch.no_grad():
-        logits = net(images)
-    classes = max(2, logits.shape[1])
-    labels = logits.argmax(1) if logits.shape[1] > 1 else (logits[:, 0] > 0).long()
-    labels[-2:] = (labels[-2:] + 1) % classes
-    return images, labels
-
-
-def cheap(adversary: AutoAttack) -> AutoAttack:
-    """Few steps, as scripts that only try things out have them."""
-    for settings in (adversary.apgd, adversary.apgd_targeted, adversary.fab):
-        settings.n_iter = 4
-    adversary.square.n_queries = 20
-    adversary.pwcf.budget = 150
-    return adversary
-
-
-def checked(
-    net: nn.Module, images: Tensor, labels: Tensor, x_adv: Tensor, norm: str = "Linf", eps: float = EPS
-) -> float:
-    """Robust accuracy of points that keep the rules."""
-    order = {"Linf": math.inf, "L2": 2, "L1": 1}[norm]
-    size = torch.linalg.vector_norm((x_adv.double() - images.double()).flatten(1), ord=order, dim=1)
-    assert size.max() <= eps * (1 + 1e-6)
-    assert x_adv.min() >= 0
-    assert x_adv.max() <= 1
-    assert x_adv.dtype == images.dtype
-    with torch.no_grad():
-        right = net(x_adv).argmax(1) == labels
-    assert torch.equal(x_adv[right], images[right])  # what was not broken is as it was
-    return right.double().mean().item()
-
+from pwcf.compat import AutoAttack
+from pwcf.compat.autoattack_settings import NAMES, configure
+from pwcf.compat.sequential import Batches, averaged, classes_of
 
 # The pattern of auto-attack's examples/eval.py.
 EVAL_SCRIPT = """
@@ -125,14 +66,6 @@ else:
     assert aa_state.robust_flags is not None
     adv_accuracy = aa_state.robust_flags.mean().item()
 """
-
-
-def script(text: str, **names: Any) -> dict[str, Any]:
-    """Run with the imports changed."""
-    text = text.replace("from autoattack.state import", "from pwcf.compat import")
-    names = {"torch": torch, **names}
-    exec(text.replace("from autoattack import", "from pwcf.compat import"), names)
-    return names
 
 
 class Args:
@@ -323,7 +256,7 @@ def test_versions_are_as_published(version: str, norm: str, expected: dict[str, 
     adversary = AutoAttack(Net(), norm=norm, version=version, verbose=False)
     assert adversary.attacks_to_run == list(expected)
     for name, numbers in expected.items():
-        plan = plan_of(name, adversary._suite, 10)
+        plan = configure(name, adversary._suite, 10)
         attack: Any = plan.attack
         assert attack.name == name
         assert plan.eot == (20 if version == "rand" else 1)
@@ -357,7 +290,9 @@ def test_a_custom_version_begins_with_the_settings_of_the_constructor() -> None:
 def test_settings_are_heeded_and_budgets_suffice_for_them(
     name: str, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pwcf.compat.plans.OVERHEAD", 40)  # so that nothing else hides a budget that is too small
+    monkeypatch.setattr(
+        "pwcf.compat.autoattack_settings.OVERHEAD", 40
+    )  # so that nothing else hides a budget that is too small
     net = Net()
     images, labels = samples(net)
     adversary = AutoAttack(net, eps=1e-4, version="custom", attacks_to_run=[name], verbose=False, seed=0)
@@ -386,7 +321,7 @@ def test_settings_that_cannot_be_heeded_are_not_taken_in_silence() -> None:
         adversary.square.n_iter  # noqa: B018
     adversary.apgd.n_iter = 2.5
     with pytest.raises(ValueError, match=r"apgd\.n_iter: expected an integer"):
-        plan_of("apgd-ce", adversary._suite, 4)
+        configure("apgd-ce", adversary._suite, 4)
 
 
 @pytest.mark.parametrize(
@@ -494,304 +429,3 @@ def test_random_models_are_averaged_and_stay_in_their_mode() -> None:
     with pytest.warns(UserWarning, match="it is random|Square") as caught:  # a lucky look may make Square the better
         adversary.run_standard_evaluation(images[:3], labels[:3])
     assert any("it is random" in str(each.message) for each in caught)
-
-
-# --- interruptions ---------------------------------------------------------------------------------------------------
-
-
-def resumable(net: Callable[[Tensor], Tensor], seed: int | None = 0, **given: Any) -> AutoAttack:
-    adversary = AutoAttack(net, **{"eps": EPS, "version": "custom", "verbose": False, "seed": seed, **given})
-    adversary.attacks_to_run = ["apgd-ce", "square", "apgd-t"]
-    return cheap(adversary)
-
-
-@pytest.fixture(scope="module")
-def uninterrupted() -> tuple[Tensor, Tensor, list[str], int]:
-    net = Net()
-    images, labels = samples(net)
-    net.calls = 0
-    adversary = resumable(net)
-    x_adv, y_adv = adversary.run_standard_evaluation(images, labels, bs=4, return_labels=True)
-    assert len(set(adversary.found_by)) >= 3
-    return x_adv, y_adv, adversary.found_by, net.calls
-
-
-@pytest.mark.parametrize("share", [0.01, 0.3, 0.6, 0.9])
-def test_an_interrupted_evaluation_ends_as_if_it_had_not_been(
-    share: float, uninterrupted: tuple[Tensor, Tensor, list[str], int], tmp_path: Path
-) -> None:
-    x_expected, y_expected, found_by, calls = uninterrupted
-    net = Net()
-    images, labels = samples(net)
-    net.calls, net.fail_at = 0, share * calls
-    path = tmp_path / "state"
-    with pytest.raises(ConnectionError):
-        resumable(net).run_standard_evaluation(images, labels, bs=4, state_path=path)
-    net.calls, net.fail_at = 0, math.inf
-    adversary = resumable(net)
-    x_adv, y_adv = adversary.run_standard_evaluation(images, labels, bs=4, return_labels=True, state_path=str(path))
-    assert torch.equal(x_adv, x_expected)
-    assert torch.equal(y_adv, y_expected)
-    assert adversary.found_by == found_by
-    if share >= 0.6:
-        assert net.calls < (1.3 - 0.7 * share) * calls  # what was done is not done again
-    net.calls = 0
-    x_again = resumable(net).run_standard_evaluation(images, labels, bs=4, state_path=path)
-    assert torch.equal(x_again, x_expected)
-    assert net.calls <= 8  # the look at the clean images, batch by batch
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_seed_that_was_drawn_is_drawn_once(
-    tmp_path: Path, uninterrupted: tuple[Tensor, Tensor, list[str], int]
-) -> None:
-    net = Net()
-    images, labels = samples(net)
-    net.calls, net.fail_at = 0, 0.5 * uninterrupted[3]
-    path = tmp_path / "state"
-    with pytest.raises(ConnectionError):
-        resumable(net, seed=None).run_standard_evaluation(images, labels, bs=4, state_path=path)
-    seed = EvaluationState.from_disk(path).seed
-    net.fail_at = math.inf
-    x_adv = resumable(net, seed=None).run_standard_evaluation(images, labels, bs=4, state_path=path)
-    assert torch.equal(x_adv, resumable(net, seed=seed).run_standard_evaluation(images, labels, bs=4))
-    state = EvaluationState.from_disk(path)
-    assert state.seed == seed
-    assert state.run_attacks == {"apgd-ce", "square", "apgd-t"}
-    assert state.clean_accuracy == pytest.approx(1 - 2 / N)
-    assert state.robust_accuracy == pytest.approx(state.robust_flags.mean().item())
-    drawn = [resumable(net, seed=None).run_standard_evaluation(images, labels) for _ in range(2)]
-    assert not torch.equal(*drawn)
-
-
-def test_batches_that_were_tried_are_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pwcf.compat.state.SAVING", math.inf)  # after every batch
-    net = Net()
-    images, labels = samples(net)
-    path, adversary = tmp_path / "state", resumable(net)
-    adversary.attacks_to_run = ["apgd-ce"]
-
-    def fails(line: str) -> None:
-        if line.startswith("apgd-ce - 2/3"):
-            raise ConnectionError
-
-    monkeypatch.setattr(adversary, "_log", fails)
-    with pytest.raises(ConnectionError):
-        adversary.run_standard_evaluation(images, labels, bs=4, state_path=path)
-    assert EvaluationState.from_disk(path).tried.tolist() == [True] * 8 + [False] * (N - 8)
-    monkeypatch.undo()
-    adversary.run_standard_evaluation(images, labels, bs=4, state_path=path)
-    assert [attempt.tried for attempt in adversary.last_runs] == [4]
-
-
-@pytest.mark.parametrize("length", [5, len(MAGIC), -10])
-def test_a_file_that_is_cut_off_is_begun_again(
-    length: int, tmp_path: Path, uninterrupted: tuple[Tensor, Tensor, list[str], int]
-) -> None:
-    net = Net()
-    images, labels = samples(net)
-    path = tmp_path / "state"
-    resumable(net).run_standard_evaluation(images, labels, bs=4, state_path=path)
-    path.write_bytes(path.read_bytes()[:length])
-    with pytest.warns(UserWarning, match="cut off or damaged; the evaluation begins again|no state of pwcf"):
-        x_adv = resumable(net).run_standard_evaluation(images, labels, bs=4, state_path=path)
-    assert torch.equal(x_adv, uninterrupted[0])
-    assert EvaluationState.from_disk(path).done == ["apgd-ce", "square", "apgd-t"]
-
-
-def test_somebody_elses_file_is_left_alone(tmp_path: Path) -> None:
-    net = Net()
-    images, labels = samples(net)
-    path = tmp_path / "state.json"
-    path.write_text('{"_robust_flags": [true], "_attacks_to_run": ["apgd-ce"]}')  # the original's
-    with pytest.raises(ValueError, match="no state of pwcf's AutoAttack"):
-        resumable(net).run_standard_evaluation(images, labels, state_path=path)
-    assert path.read_text().startswith("{")
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        ("images", "the data was"),
-        ("labels", "the data was"),
-        ("model", "the model was"),
-        ("eps", r"eps was 0\.06 there and is 0\.05 here"),
-        ("norm", "norm was Linf there and is L2 here"),
-        ("version", "version was custom there and is standard here"),
-        ("seed", "seed was 0 there and is 1 here"),
-        ("settings", "attacks_to_run was"),
-    ],
-)
-def test_a_state_of_another_evaluation_is_refused(change: str, match: str, tmp_path: Path) -> None:
-    net = Net()
-    images, labels = samples(net, 4)
-    path = tmp_path / "state"
-    resumable(net).run_standard_evaluation(images, labels, state_path=path)
-    before = path.read_bytes()
-    given: dict[str, Any] = {"eps": {"eps": 0.05}, "norm": {"norm": "L2"}, "seed": {"seed": 1}}.get(change, {})
-    other = resumable(net, **{"version": "standard" if change == "version" else "custom", **given})
-    if change == "images":
-        images = images.flip(0)
-    if change == "labels":
-        labels = labels.flip(0)
-    if change == "model":
-        with torch.no_grad():
-            net.second[0] += 0.1
-    if change == "settings":
-        other.apgd_targeted.n_restarts = 2
-    with pytest.raises(ValueError, match=match):
-        other.run_standard_evaluation(images, labels, state_path=path)
-    assert path.read_bytes() == before
-
-
-def test_a_crash_while_saving_leaves_the_file_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = EvaluationState.begin({}, 0, torch.tensor([True, False]), torch.tensor([0, 1]))
-    saver = Saver(tmp_path / "state")
-    saver.save(state)
-
-    def crash(*_: Any) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr(torch, "save", crash)
-    state.broke("square", torch.tensor([0]), torch.zeros(1, 3), torch.tensor([1]))
-    with pytest.raises(OSError, match="disk full"):
-        saver.save(state, surely=True)
-    kept = EvaluationState.from_disk(tmp_path / "state")
-    assert kept.robust.tolist() == [True, False]
-    assert kept.found_by == ["", "clean"]
-
-
-def test_saving_takes_little_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = EvaluationState.begin({}, 0, torch.tensor([True]), torch.tensor([0]))
-    saver, clock, saved = Saver(tmp_path / "state"), [0.0], []
-    monkeypatch.setattr("pwcf.compat.state.time.monotonic", lambda: clock[0])
-
-    def slow(*_: Any) -> None:
-        saved.append(clock[0])
-        clock[0] += 1.0
-
-    monkeypatch.setattr(torch, "save", slow)
-    saver = Saver(tmp_path / "state")
-    for _ in range(100):
-        clock[0] += 1.0
-        saver.save(state)
-    assert 3 <= len(saved) <= 7
-
-
-# --- Foolbox ---------------------------------------------------------------------------------------------------------
-
-
-class EagerTensor:
-    """As eagerpy's."""
-
-    def __init__(self, raw: Tensor) -> None:
-        self.raw = raw
-
-
-class Misclassification:
-    def __init__(self, labels: Any) -> None:
-        self.labels = labels
-
-
-class TargetedMisclassification:
-    def __init__(self, target_classes: Any) -> None:
-        self.target_classes = target_classes
-
-
-class PyTorchModel:
-    """As Foolbox's: bounds, and a call on tensors."""
-
-    def __init__(self, net: nn.Module, bounds: tuple[float, float]) -> None:
-        self.net, self.bounds = net, bounds
-
-    def __call__(self, x: Tensor) -> Tensor:
-        lower, upper = self.bounds
-        logits: Tensor = self.net((x - lower) / (upper - lower))
-        return logits
-
-
-FOOLBOX_SCRIPT = """
-raw_advs, clipped_advs, success = attack(fmodel, images, labels, epsilons=epsilons)
-robust_accuracy = 1 - success.float().mean(axis=-1)
-for eps, advs_, acc in zip(epsilons, clipped_advs, robust_accuracy):
-    acc2 = (fmodel(advs_).argmax(-1) == labels).float().mean().item()
-    assert abs(acc.item() - acc2) < 1e-6
-    perturbation_sizes = (advs_ - images).abs().flatten(1).max(1).values
-    assert perturbation_sizes.max().item() <= eps * (1 + 1e-5)
-"""
-
-
-@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-1.0, 1.0)])
-def test_the_script_of_foolbox_runs(bounds: tuple[float, float]) -> None:
-    net = Net()
-    images, labels = samples(net)
-    fmodel = PyTorchModel(net, bounds)
-    images = bounds[0] + (bounds[1] - bounds[0]) * images
-    epsilons = [0.0, 0.02, 0.06, 1.0]
-    attack = foolbox.MinRadiusAttack("linf", budget=150)
-    names = script(FOOLBOX_SCRIPT, attack=attack, fmodel=fmodel, images=images, labels=labels, epsilons=epsilons)
-    assert names["success"].shape == (4, N)
-    robust = names["robust_accuracy"].tolist()
-    assert robust == sorted(robust, reverse=True)
-    assert robust[0] == pytest.approx(1 - 2 / N)
-    assert robust[0] > robust[2] > robust[3] == 0
-    assert names["raw_advs"][0].min() >= bounds[0]
-    assert all(torch.equal(raw, names["raw_advs"][0]) for raw in names["raw_advs"])
-
-
-def test_one_epsilon_gives_tensors_and_none_has_no_limit() -> None:
-    net = Net()
-    images, labels = samples(net)
-    attack = foolbox.MinRadiusAttack("l2", budget=150)
-    raw, clipped, success = attack(net, images, Misclassification(labels), epsilons=None)
-    assert success.all()
-    assert torch.equal(raw, clipped)
-    assert (net(raw).argmax(1) != labels).all()
-    size = (raw - images).flatten(1).norm(dim=1)
-    eps = size.median().item()
-    _, clipped, success = attack(net, images, labels, epsilons=eps)
-    assert success.shape == (N,)
-    assert torch.equal(success, net(clipped).argmax(1) != labels)
-    assert 0 < success.sum() < N
-    assert torch.equal(clipped[success & (size <= eps)], raw[success & (size <= eps)])
-
-
-def test_foolbox_targets_and_eager_tensors_come_back_as_they_were() -> None:
-    net = Net()
-    images, labels = samples(net, 9)
-    wanted = (labels + 1) % CLASSES
-    attack = foolbox.MinRadiusAttack("linf", budget=150)
-    criterion = TargetedMisclassification(EagerTensor(wanted))
-    raw, clipped, success = attack(net, EagerTensor(images), criterion, epsilons=[None, 1e-3])
-    assert all(isinstance(t, EagerTensor) for t in (*raw, *clipped, success))
-    assert torch.equal(success.raw[0], net(raw[0].raw).argmax(1) == wanted)
-    assert success.raw[0].float().mean() > 0.7
-    assert success.raw[1].sum() < success.raw[0].sum()
-    with pytest.raises(TypeError, match="expected PyTorch tensors"):
-        attack(net, images, [1, 2], epsilons=None)
-
-
-# --- adversarial-library ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("norm", [1, 2, math.inf])
-def test_functions_of_adversarial_library(norm: float) -> None:
-    net = Net()
-    images, labels = samples(net)
-    attack = functools.partial(adv_lib.pwcf_min, norm=norm, budget=150)
-    nearest = attack(net, images, labels, targeted=False)  # as adv_lib's run_attack calls it
-    assert (net(nearest).argmax(1) != labels).all()
-    size = torch.linalg.vector_norm((nearest - images).flatten(1).double(), ord=norm, dim=1)
-    eps = size.median().item()
-    within = adv_lib.pwcf_max(net, images, labels, eps, norm, budget=150)
-    moved = torch.linalg.vector_norm((within - images).flatten(1).double(), ord=norm, dim=1)
-    assert moved.max() <= eps * (1 + 1e-6)
-    broken = net(within).argmax(1) != labels
-    assert broken[size <= eps].all()
-    each = adv_lib.pwcf_max(net, images, labels, 1.01 * size, norm, budget=150)
-    assert (net(each).argmax(1) != labels).double().mean() > 0.9
-    images, wanted = images[:9], (labels[:9] + 2) % CLASSES
-    aimed = attack(net, images, wanted, targeted=True)
-    hit = net(aimed).argmax(1) == wanted
-    assert hit.double().mean() > 0.7
-    assert torch.equal(aimed[~hit], images[~hit])

@@ -17,10 +17,10 @@ APGD_BEGINS, APGD_RANKS = 3, 1
 # FAB: a look at the image and three at the end; one for every run.
 FAB_LOOKS = 4
 # evaluate()'s own default, AttackBench's.
-PWCF_BUDGET = 2000
+LMN_BUDGET = 2000
 
 
-class Settings:
+class AttackSettings:
     """What scripts set on ``adversary.apgd``, ``.apgd_targeted``, ``.fab`` and ``.square``.
 
     What has an effect in the original has it here, or there is a warning; an attribute that neither knows is an error.
@@ -61,7 +61,7 @@ class Settings:
         return int(value)
 
 
-class ApgdSettings(Settings):
+class ApgdSettings(AttackSettings):
     label = "apgd"
     numbers: ClassVar[Mapping[str, float]] = {"n_restarts": 5, "n_iter": 100, "eot_iter": 1}
     fixed: ClassVar[Mapping[str, object]] = {"rho": 0.75, "thr_decr": 0.75, "topk": None, "use_largereps": True}
@@ -72,38 +72,38 @@ class TargetedApgdSettings(ApgdSettings):
     numbers: ClassVar[Mapping[str, float]] = {"n_restarts": 1, "n_iter": 100, "eot_iter": 1, "n_target_classes": 9}
 
 
-class FabSettings(Settings):
+class FabSettings(AttackSettings):
     label = "fab"
     numbers: ClassVar[Mapping[str, float]] = {
         "n_restarts": 5, "n_iter": 100, "n_target_classes": 9, "alpha_max": 0.1, "eta": 1.05, "beta": 0.9,
     }  # fmt: skip
 
 
-class SquareSettings(Settings):
+class SquareSettings(AttackSettings):
     label = "square"
     numbers: ClassVar[Mapping[str, float]] = {"n_restarts": 1, "n_queries": 5000, "p_init": 0.8}
     fixed: ClassVar[Mapping[str, object]] = {"rescale_schedule": True, "resc_schedule": True}
 
 
-class PwcfSettings(Settings):
+class LmnSettings(AttackSettings):
     label = "lmn"
-    numbers: ClassVar[Mapping[str, float]] = {"budget": PWCF_BUDGET}
+    numbers: ClassVar[Mapping[str, float]] = {"budget": LMN_BUDGET}
 
 
 @dataclass(frozen=True)
-class Suite:
+class SuiteSettings:
     """The settings of all attacks."""
 
     apgd: ApgdSettings = field(default_factory=ApgdSettings)
     apgd_targeted: TargetedApgdSettings = field(default_factory=TargetedApgdSettings)
     fab: FabSettings = field(default_factory=FabSettings)
     square: SquareSettings = field(default_factory=SquareSettings)
-    pwcf: PwcfSettings = field(default_factory=PwcfSettings)
+    lmn: LmnSettings = field(default_factory=LmnSettings)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """One attack with what it needs."""
+class ConfiguredAttack:
+    """One attack with the budget, averaging and repeats that its settings ask for."""
 
     attack: Attack
     budget: int
@@ -116,7 +116,7 @@ class Plan:
 NAMES = ("apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square", "lmn")
 
 
-def plan_of(name: str, suite: Suite, classes: int) -> Plan:
+def configure(name: str, suite: SuiteSettings, classes: int) -> ConfiguredAttack:
     """An attack by its name in ``attacks_to_run``, as the settings have it, for a model with so many classes."""
     match name:
         case "apgd-ce" | "apgd-dlr":
@@ -130,23 +130,23 @@ def plan_of(name: str, suite: Suite, classes: int) -> Plan:
         case "square":
             queries = suite.square.count("n_queries")
             attack = Square(queries=queries, p=float(suite.square.p_init), name=name)
-            return Plan(attack, OVERHEAD + queries, repeats=suite.square.count("n_restarts"))
+            return ConfiguredAttack(attack, OVERHEAD + queries, repeats=suite.square.count("n_restarts"))
         case "lmn":
-            return Plan(Lmn(), suite.pwcf.count("budget"))
+            return ConfiguredAttack(Lmn(), suite.lmn.count("budget"))
         case _:
             raise ValueError(f"attacks_to_run: expected names out of {', '.join(NAMES)}, found {name!r}")
 
 
-def _apgd(name: str, settings: ApgdSettings, loss: str, targets: int | None) -> Plan:
+def _apgd(name: str, settings: ApgdSettings, loss: str, targets: int | None) -> ConfiguredAttack:
     steps, restarts = settings.count("n_iter"), settings.count("n_restarts")
     attack = Apgd(loss=loss, targets=targets, steps=steps, restarts=restarts, name=name)
     passes = APGD_RANKS + (targets or 1) * restarts * 2 * (steps + APGD_BEGINS)
-    return Plan(attack, OVERHEAD + passes, settings.count("eot_iter"))
+    return ConfiguredAttack(attack, OVERHEAD + passes, settings.count("eot_iter"))
 
 
-def _fab(name: str, settings: FabSettings, targets: int | None, restarts: int, passes_a_step: int) -> Plan:
+def _fab(name: str, settings: FabSettings, targets: int | None, restarts: int, passes_a_step: int) -> ConfiguredAttack:
     """Without targets a step takes one pass forward and one back for every other class."""
     steps = settings.count("n_iter")
     weights = {key: float(getattr(settings, key)) for key in ("alpha_max", "eta", "beta")}
     attack = Fab(targets=targets, steps=steps, restarts=restarts, name=name, **weights)
-    return Plan(attack, OVERHEAD + FAB_LOOKS + (targets or 1) * restarts * (1 + steps * passes_a_step))
+    return ConfiguredAttack(attack, OVERHEAD + FAB_LOOKS + (targets or 1) * restarts * (1 + steps * passes_a_step))
