@@ -76,6 +76,36 @@ def test_ray_goes_on_with_what_one_process_began(tmp_path: Path) -> None:
     assert answers(tmp_path / "part") == answers(tmp_path / "whole")
 
 
+def test_attacks_and_distances_of_ones_own_travel_to_the_workers(tmp_path: Path) -> None:
+    place = make_place(tmp_path, 8)
+    (tmp_path / "own.py").write_text("""
+import torch
+
+
+def scale():
+    return 0.2
+
+
+def signs(model, images, labels):
+    x = images.clone().requires_grad_(True)
+    torch.nn.functional.cross_entropy(model(x), labels).backward()
+    return (images + scale() * x.grad.sign()).clamp(0, 1)
+
+
+def doubled(reference, candidate):
+    return 2 * (candidate - reference).flatten(1).norm(dim=1)
+""")
+    said = {
+        "metric": f"{tmp_path}/own.py:doubled",
+        "attacks": f"{tmp_path}/own.py:signs,lmn",
+        "budget": 120,
+        "chunk": 4,
+    }
+    assert place.run("here", restarts=2, **said) == 0
+    assert place.run("ray", engine="ray", workers=1, restarts=2, **said) == 0
+    assert answers(tmp_path / "ray") == answers(tmp_path / "here")
+
+
 def test_a_failing_chunk_is_told_as_in_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = make_place(tmp_path, 8)
     broken = (tmp_path / "net.py").read_text().replace("return made", "return Broken(made)")

@@ -1,4 +1,4 @@
-"""On the machines of a Ray cluster: the model is shipped once, chunks are tasks, those of lost workers tried again."""
+"""An engine on a Ray cluster: the model is shipped once, chunks are tasks, the chunk of a lost worker is retried."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 from torch import nn
 
 from pwcf.models import Classifier
-from pwcf.runs.errors import RunError
-from pwcf.runs.settings import Settings
+from pwcf.runs.engines import Worker
+from pwcf.runs.resolve import Reseeded, ResolvedSettings
+from pwcf.runs.settings import RunError, Settings
 from pwcf.runs.shard import Chunk, Shard
-from pwcf.runs.worker import Worker
 
 # How often a chunk is tried again after its worker was lost.
 RETRIES = 5
@@ -29,7 +29,7 @@ ANSWER_WITHIN = 10
 class OnRay:
     """Tasks on a cluster that exists (``address``), or on one of this machine that ends with the run."""
 
-    def __init__(self, settings: Settings, classifier: Classifier) -> None:
+    def __init__(self, settings: Settings, resolved: ResolvedSettings, classifier: Classifier) -> None:
         self.ray = _ray()
         self._begin(settings)
         self._gpus = 0 if settings.devices[0] == "cpu" else 1
@@ -38,8 +38,8 @@ class OnRay:
         # On somebody's cluster so many workers and no more; on our own there are no more, and none is to be idle.
         shared = settings.address is not None and settings.workers is not None
         self._at_once = self.workers if shared else AHEAD * self.workers
-        _ship_by_value(settings, classifier, self.ray)
-        self._worker = self.ray.put(Worker(settings, classifier.to("cpu"), settings.devices[0]))
+        _ship_by_value(resolved, classifier, self.ray)
+        self._worker = self.ray.put(Worker(settings, resolved, classifier.to("cpu"), settings.devices[0]))
 
     def shards(self, chunks: Iterable[Chunk]) -> Iterator[Shard]:
         ray = self.ray
@@ -122,11 +122,16 @@ def _work(sent: list[Any], chunk: Chunk) -> Shard:
     return _received[key](chunk)
 
 
-def _ship_by_value(settings: Settings, classifier: Classifier, ray: Any) -> None:
+def _ship_by_value(resolved: ResolvedSettings, classifier: Classifier, ray: Any) -> None:
     """Code that lies beside the user's command is not to be found on other machines: it travels with the model."""
-    parts = list(classifier.model.modules()) if isinstance(classifier.model, nn.Module) else [classifier.model]
+    parts: list[Any] = list(classifier.model.modules()) if isinstance(classifier.model, nn.Module) else []
+    metric = resolved.problem.metric
+    parts += [classifier.model, metric, getattr(metric, "function", None)]
+    for attack in resolved.attacks:
+        own = attack.attack if isinstance(attack, Reseeded) else attack
+        parts += [own, getattr(own, "call", None)]
     names = {getattr(part, "__module__", None) or type(part).__module__ for part in parts}
-    names |= {type(part).__module__ for part in parts} | {settings.metric.partition(":")[0]}
+    names |= {type(part).__module__ for part in parts}
     for module in (sys.modules.get(name) for name in sorted(names)):
         if module is not None and not _is_installed(str(getattr(module, "__file__", None) or "")):
             ray.cloudpickle.register_pickle_by_value(module)
@@ -134,7 +139,7 @@ def _ship_by_value(settings: Settings, classifier: Classifier, ray: Any) -> None
 
 def _is_installed(file: str) -> bool:
     """Whether other machines have it, if they are set up alike: libraries, Python itself, pwcf."""
-    installed = {*map(Path, sysconfig.get_paths().values()), Path(__file__).parents[2]}
+    installed = {*map(Path, sysconfig.get_paths().values()), Path(__file__).parents[1]}
     return not file or any(place in Path(file).parents for place in installed)
 
 

@@ -10,7 +10,7 @@ from pwcf.cli import main
 from pwcf.data import list_kinds as kinds_of_data
 from pwcf.models.loading import list_kinds as kinds_of_models
 
-PAGE = (Path(__file__).parent.parent / "docs" / "runs.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "runs.md").read_text("utf-8")
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

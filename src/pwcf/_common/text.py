@@ -1,0 +1,50 @@
+"""Parts of sentences that the errors of many rooms share."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Sequence
+
+# Enough to recognise the cause; whole pages of a library's advice would bury what we say ourselves.
+LONGEST = 300
+
+
+def describe_error(error: BaseException) -> str:
+    """Another library's error in one line: its type, and the first line of its message that is not empty."""
+    lines = (line.strip() for line in str(error).splitlines())
+    first = next((line for line in lines if line), "")
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def one_line(error: object) -> str:
+    """The whole message of an error on one line, cut after ``LONGEST`` characters."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+def first_few(names: Iterable[str], most: int = 3) -> str:
+    """The first names, and how many more there are: ``"a, b, c and 4 more"``."""
+    every = list(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``"; did you mean a or b?"`` where known names look like this one, else an empty string."""
+    close = difflib.get_close_matches(name, list(known), n=3)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def format_shape(shape: Sequence[int]) -> str:
+    """A shape as people write it: ``"3x32x32"``."""
+    return "x".join(map(str, shape))
+
+
+def parse_fraction(text: float | str) -> float:
+    """A number, or a fraction such as 8/255, as a float; NaN where it is neither."""
+    try:
+        above, slash, below = str(text).partition("/")
+        return float(above) / (float(below) if slash else 1)
+    except (ValueError, ZeroDivisionError):
+        return math.nan
