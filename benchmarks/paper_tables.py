@@ -1,9 +1,10 @@
 """Two tables of the paper on our nets, from the cells of a benchmark.
 
-    pwcf bench --zoo benchmarks/zoo_realdata.py --questions max-loss --budgets 1000 --images 20 --out out/accuracy \\
-        --attacks pwcf apgd-ce apgd-margin pwcf-ce pwcf-margin square
-    pwcf bench --zoo benchmarks/zoo_realdata.py --questions min-radius --budgets 2000 --images 50 --out out/radius \\
-        --attacks pwcf fab
+    python benchmarks/realdata_grid.py --images 50 --out out/realdata
+    pwcf bench --grid out/realdata/grid.toml --question max-loss --budget 1000 --limit 20 --out out/accuracy \\
+        --attacks lmn,apgd-ce,apgd-margin,pwcf-ce,pwcf-margin,square
+    pwcf bench --grid out/realdata/grid.toml --question min-radius --budget 2000 --limit 50 --out out/radius \\
+        --attacks lmn,fab
     python benchmarks/paper_tables.py --accuracy out/accuracy 1000 --radius out/radius 2000 --out docs/benchmarks
 
 The first is "Comparison between PWCF and other numerical algorithms in solving max-loss form": robust accuracy in
@@ -21,8 +22,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pwcf.analysis import Spread, compare, robust_accuracy
-from pwcf.records import Record, read_folder
+from pwcf.analysis import Spread, attacked_in, compare, robust_accuracy
+from pwcf.runs import RecordedRun, find_runs, load_run
+from pwcf.runs.folder import GRID, read_json
 
 STEM = "paper_tables"
 APGD = ("apgd-ce", "apgd-margin")
@@ -41,17 +43,19 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "A&P with lmn": (*APGD, *PWCF, "lmn"),
 }
 SINGLE = ("APGD CE", "APGD M", "PWCF CE", "PWCF M", "Square", "lmn")
-Cells = dict[tuple[str, str, float | None], dict[str, Record]]
+Cells = dict[tuple[str, str, str | None], dict[str, RecordedRun]]
 
 
-def cells_of(records: Iterable[Record], budget: int) -> Cells:
-    """Records of this budget by net, norm and eps, and then by attack."""
+def cells_of(folder: Path, budget: int) -> Cells:
+    """Runs of this budget by net, norm and eps as it was asked, and then by attack."""
+    told = read_json(folder / GRID)["cells"]
     found: Cells = {}
-    for record in records:
-        cell = record.cell
-        if cell.budget == budget:
-            found.setdefault((cell.net, cell.norm, cell.eps), {})[cell.attack] = record
-    return found
+    for path in find_runs(folder):
+        cell = told[path.relative_to(folder).as_posix()]
+        if cell["budget"] == budget:
+            run = load_run(path, tensors=False)
+            found.setdefault((cell["net"], cell["metric"], cell["eps"]), {})[cell["attack"]] = run
+    return dict(sorted(found.items(), key=_order))
 
 
 def max_loss(cells: Cells) -> list[str]:
@@ -63,7 +67,7 @@ def max_loss(cells: Cells) -> list[str]:
     for (net, norm, eps), by_attack in cells.items():
         if eps is None or not all(name in by_attack for names in COLUMNS.values() for name in names):
             continue
-        right = by_attack["lmn"].right
+        right = attacked_in(by_attack["lmn"])
         accuracy = {
             column: robust_accuracy(_any(by_attack[name].adversarial for name in names), right)
             for column, names in COLUMNS.items()
@@ -78,7 +82,7 @@ def max_loss(cells: Cells) -> list[str]:
             text = f"<u>{text}</u>" if column in SINGLE and value == least_single else text
             shown.append(f"**{text}**" if value == least else text)
         clean = 100 * float(right.double().mean())
-        lines.append(f"| {net} | {norm} ({eps:.4g}) | {clean:.1f} | " + " | ".join(shown) + " |")
+        lines.append(f"| {net} | {norm} ({eps}) | {clean:.1f} | " + " | ".join(shown) + " |")
     lines += [
         "",
         "Lowest in bold, lowest of single ones underlined. A&P is lowest or equal among the paper's columns on "
@@ -99,7 +103,7 @@ def min_radius(cells: Cells, first: str, second: str) -> list[str]:
     for (net, norm, eps), by_attack in cells.items():
         if eps is not None or first not in by_attack or second not in by_attack:
             continue
-        right = by_attack[first].right
+        right = attacked_in(by_attack[first])
         both = compare(by_attack[first].radius, by_attack[second].radius, right)
         counted += 1
         better += both.difference.mean <= 0
@@ -117,17 +121,16 @@ def _any(flags: Iterable[Tensor]) -> Tensor:
     return torch.stack(list(flags)).any(0)
 
 
-def _order(record: Record) -> tuple[str, int, float]:
-    cell = record.cell
-    return cell.net, ("l1", "l2", "linf").index(cell.norm), cell.eps or 0.0
+def _order(item: tuple[tuple[str, str, str | None], object]) -> tuple[str, int, str]:
+    net, norm, eps = item[0]
+    return net, ("l1", "l2", "linf").index(norm), eps or ""
 
 
 def _read(source: Sequence[str]) -> tuple[Cells, str]:
     """The cells of a folder and budget, and in words what they are of."""
     folder, budget = Path(source[0]), int(source[1])
-    records = sorted(read_folder(folder / "cells").values(), key=_order)
-    cells = cells_of(records, budget)
-    images = {len(record.status) for by_attack in cells.values() for record in by_attack.values()}
+    cells = cells_of(folder, budget)
+    images = {len(run.status) for by_attack in cells.values() for run in by_attack.values()}
     return cells, (
         f"First {', '.join(map(str, sorted(images)))} correctly classified images of each net, {budget} forward + "
         "backward passes a sample for each attack, verified points only."
@@ -153,7 +156,7 @@ def main() -> None:
         "",
         *max_loss(accuracy),
         "",
-        "## Minimal radius: pwcf and FAB",
+        "## Minimal radius: lmn and FAB",
         "",
         about_radius,
         "",

@@ -30,7 +30,7 @@ from pwcf.cli import main as pwcf
 from pwcf.report import figures
 from pwcf.report.table import Table
 from pwcf.runs import RecordedRun
-from pwcf.runs.originals import original_images
+from pwcf.runs.load import original_images
 
 STEM = "patterns"
 METRICS = ("l1", "l2", "linf")

@@ -41,7 +41,7 @@ import pyarrow.parquet, safetensors.torch
 pyarrow.table({"a": [1]})  # loads pandas where there is one: once, however long the run
 from pwcf.runs import RunFolder, execute, prepare, settings_from
 from pwcf.runs.shard import Shard
-from pwcf.runs import worker
+from pwcf.runs import engines
 spent = {"write": 0.0, "rows": 0.0}
 def timed(name, function):
     def call(*given):
@@ -52,7 +52,7 @@ def timed(name, function):
             spent[name] += time.perf_counter() - began
     return call
 Shard.write = timed("write", Shard.write)
-worker.shard_of = timed("rows", worker.shard_of)
+engines.shard_of = timed("rows", engines.shard_of)
 RunFolder.merge = timed("write", RunFolder.merge)
 settings = settings_from(json.loads(sys.argv[1]))
 prepared = prepare(settings, {})

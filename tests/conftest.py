@@ -1,10 +1,13 @@
 """One environment for all tests: one thread per worker, fixed seeds, no clock."""
 
 import random
+from pathlib import Path
 
 import hypothesis
 import pytest
 import torch
+
+from runfolders import Place, make_place
 
 # xdist runs one worker per core; more threads in each would only make them wait for each other.
 torch.set_num_threads(1)
@@ -35,3 +38,9 @@ hypothesis.settings.load_profile("pwcf")
 def _seeded() -> None:
     random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A folder with a small model and data, for runs."""
+    return make_place(tmp_path, 24)

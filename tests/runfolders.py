@@ -1,12 +1,15 @@
 """What the tests of runs share: a small model and data on disk, and ``pwcf`` as a user calls it."""
 
+import importlib.util
 import json
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from pwcf.cli import main
@@ -23,6 +26,9 @@ def net():
         made[3].weight *= 4
     return made
 """
+
+SAID = {"metric": "l2", "budget": 60, "chunk": 8}
+"""options of a run that takes no time"""
 
 
 @dataclass(frozen=True)
@@ -77,3 +83,24 @@ def answers(path: Path) -> dict[str, object]:
 def told(captured: str) -> dict[str, object]:
     content: dict[str, object] = json.loads(captured)
     return content
+
+
+def rows_of(path: Path) -> list[Path]:
+    return sorted(path.glob("rows-*.parquet"))
+
+
+def run_module(place: Place) -> Any:
+    spec = importlib.util.spec_from_file_location("net_of_test", place.path / "net.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def ruined(place: Place, capsys: pytest.CaptureFixture[str], *more: str, **said: object) -> str:
+    """What a command says that must fail, on one line."""
+    code = place.run("out", *more, **said)
+    captured = capsys.readouterr()
+    assert code == 2, captured
+    assert captured.err.startswith("pwcf: ")
+    assert captured.err.count("\n") == 1
+    return captured.err

@@ -15,7 +15,7 @@ import pwcf
 from pwcf import analysis
 from pwcf.cli import main
 from pwcf.runs import RunError
-from pwcf.runs.originals import original_images
+from pwcf.runs.load import original_images
 from runfolders import Place, make_place
 from runs_by_hand import run_of
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
-import os
+import io
 import platform
 from collections.abc import Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 
 import torch
+
+from pwcf._common.atomic import write_text
 
 PACKAGES = ("pwcf", "adv-lib", "pyautoattack", "torch")
 
@@ -28,12 +30,10 @@ def _version(name: str) -> str | None:
 
 def write(path: Path, comments: Sequence[str], columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """``# comment`` lines, the column names, the rows. A file that exists is complete: runs are resumed by it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    with partial.open("w", newline="", encoding="utf-8") as file:
-        for comment in [*comments, versions()]:
-            file.write(f"# {comment}\n")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
-    os.replace(partial, path)
+    text = io.StringIO()
+    for comment in [*comments, versions()]:
+        text.write(f"# {comment}\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    write_text(path, text.getvalue())

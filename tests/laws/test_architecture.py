@@ -23,7 +23,7 @@ ORDER = (
     "evaluation",
     "training",
     "runs",
-    "records",
+    "bench",
     "analysis",
     "report",
     "compat",

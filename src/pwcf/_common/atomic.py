@@ -22,6 +22,12 @@ def write(path: Path, fill: Callable[[Path], object]) -> None:
         raise WriteError(_sentence(path, error)) from error
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, as UTF-8; the folder is made if it is not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, lambda place: place.write_bytes(text.encode("utf-8")))
+
+
 def write_whole(path: Path, fill: Callable[[Path], object]) -> None:
     """``fill`` writes a file at the place it is given; under its name it appears whole."""
     # With the process's number: two may work in one folder. A dot and another ending: nobody reads it.

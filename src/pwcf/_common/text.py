@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
 
 # Enough to recognise the cause; whole pages of a library's advice would bury what we say ourselves.
@@ -38,3 +39,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def format_shape(shape: Sequence[int]) -> str:
     """A shape as people write it: ``"3x32x32"``."""
     return "x".join(map(str, shape))
+
+
+def parse_fraction(text: float | str) -> float:
+    """A number, or a fraction such as 8/255, as a float; NaN where it is neither."""
+    try:
+        above, slash, below = str(text).partition("/")
+        return float(above) / (float(below) if slash else 1)
+    except (ValueError, ZeroDivisionError):
+        return math.nan

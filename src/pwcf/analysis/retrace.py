@@ -8,9 +8,8 @@ import torch
 
 from pwcf.analysis.trajectory import Trace, trace
 from pwcf.runs import RecordedRun
-from pwcf.runs.execution import open_model
-from pwcf.runs.originals import original_images
-from pwcf.runs.worker import plan_of
+from pwcf.runs.load import original_images
+from pwcf.runs.resolve import open_model, resolve
 
 
 def retrace(run: RecordedRun, samples: Sequence[int]) -> dict[str, list[Trace]]:
@@ -27,7 +26,7 @@ def retrace(run: RecordedRun, samples: Sequence[int]) -> dict[str, list[Trace]]:
     labels = torch.from_numpy(some.rows["label"].to_numpy().copy()).to(device)
     with model.classifier.in_use(), torch.no_grad():
         classes = model.classifier(images[:1]).shape[1]
-    plan = plan_of(settings, model.classifier, classes)
+    plan = resolve(settings, model.classifier, classes)
     share = plan.budget // len(plan.attacks)
     return {
         attack.name: trace(model.classifier, images, labels, plan.problem, attack, budget=share, seed=settings.seed)

@@ -1,97 +1,206 @@
-"""``pwcf bench``: nets x norms x attacks at equal budgets."""
+"""``pwcf bench``: networks x metrics x attacks x budgets, each cell a run; the same command again goes on."""
 
 from __future__ import annotations
 
-import argparse
-import shlex
-from collections.abc import Sequence
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
+import typer
 
-from pwcf.cli import bench_arguments as arguments
-from pwcf.cli import known
-from pwcf.cli.bench_tables import tables
-from pwcf.cli.bench_work import Work
-from pwcf.cli.bench_zoo import Zoo, read_zoo
-from pwcf.cli.errors import CommandError
-from pwcf.records import Cell
+from pwcf.bench.grid import DEFAULTS, SEVERAL, Cell, make_cells, record_grid
+from pwcf.cli.console import INTERRUPTED, CommandError, Json, print_json
+from pwcf.cli.options import read_config, said, with_options
 
-INTERRUPTED = 130
-"""what shells say after Ctrl-C"""
+if TYPE_CHECKING:
+    from pwcf.bench.execution import Outcome
+
+HELP = """Compare attacks on networks, at equal budgets.
+
+Every combination of network, metric, attack and budget is a cell: a run in a folder of its own in OUT, \
+where each sample costs at most BUDGET forward + backward passes, checks included. With an eps for the metric, \
+the robust accuracy within it is measured beside the least radius. An attack that does not support a metric is skipped.
+
+The same command again goes on where it stopped. Several commands may share one OUT. \
+[bold]pwcf show[/bold], [bold]verify[/bold] and [bold]report[/bold] take OUT or any of its cells.
+
+In a grid file (TOML or YAML) the options stand under the same names, and each network may have settings of its own:
+
+    metric = ["linf", "l2"]
+
+    \\[nets.small]
+
+    model = "nets.py:small"
+
+    data = "digits.npz"
+
+    eps = {linf = "8/255", l2 = 0.5}
+
+Exit codes: 0 all done, 1 some cells failed, 2 it cannot be done as asked, 130 Ctrl-C.
+"""
+OUT = "bench"
+# So much of a sentence is shown on a line; the run's folder has all of it.
+SHORT = 160
+# These have a form of their own here.
+OWN = ("out", "eps")
+HELPS = {
+    "question": "min-radius: the nearest misclassified point; max-loss: within eps, for metrics that have one",
+    "attacks": "attacks or presets (pwcf attacks), or file.py:name; each is a column of its own",
+    "budget": "forward + backward passes a sample",
+}
+
+GridFile = Annotated[Path | None, typer.Option("--grid", help="TOML or YAML file with nets and any of the options.")]
+Out = Annotated[Path, typer.Option("--out", help="The benchmark's folder.")]
+Eps = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--eps",
+        help="Ask max-loss within this, too: linf=8/255. Default: none, or those of the file's nets. Repeatable.",
+        metavar="METRIC=EPS",
+        rich_help_panel="The question",
+    ),
+]
+NoReport = Annotated[bool, typer.Option("--no-report", help="Write no page, figures and tables in the end.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress within a cell.")]
 
 
-def main(words: Sequence[str]) -> int:
-    """The command with these words after its name; its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="pwcf bench",
-        description=arguments.DESCRIPTION,
-        epilog=arguments.EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    arguments.add_to(parser)
-    return run(parser.parse_args(words), ["bench", *words])
+def add_to(app: typer.Typer) -> None:
+    own = {
+        "grid": (GridFile, None), "out": (Out, Path(OUT)), "eps": (Eps, None), "no_report": (NoReport, False),
+        "json": (Json, False), "quiet": (Quiet, False),
+    }  # fmt: skip
+    app.command("bench", help=HELP)(with_options(_command, own, SEVERAL, DEFAULTS, HELPS, without=OWN))
 
 
-def run(args: argparse.Namespace, words: Sequence[str]) -> int:
-    """The whole command; its exit code."""
-    command = f"pwcf {shlex.join(words)}"
-    if args.list:
-        _list(None if args.zoo is None else read_zoo(args.zoo))
-        return 0
-    if args.tables_only:
-        tables(args, command)
-        return 0
-    if args.zoo is None:
-        raise CommandError("--zoo: expected the file that brings the nets (see pwcf bench --help), found none")
-    zoo = read_zoo(args.zoo)
-    args.images = arguments.IMAGES if args.images is None else args.images
-    args.seed = arguments.SEED if args.seed is None else args.seed
-    attacks = known.chosen(args.attacks, zoo.attacks)
-    torch.set_num_threads(args.threads)
-    work = Work(
-        zoo, attacks, plan(args, zoo, list(attacks)), args.out, args.images, args.seed, args.batch, args.overwrite
-    )
+def _command(
+    grid: Path | None, out: Path, eps: list[str] | None, no_report: bool, json: bool, quiet: bool, **given: Any
+) -> None:
+    values = (read_config(grid) if grid is not None else {}) | said(given)
+
+    from pwcf.bench.execution import run_cells
+    from pwcf.cli.progress import listeners
+    from pwcf.runs.resolve import check_names
+
+    out = out.expanduser()
+    cells = make_cells(values, eps or ())
+    lines = _Lines(cells, out, as_json=json)
     try:
-        work.begin()
-        work.go_on()
+        # What the user's own code prints is not the result.
+        with contextlib.redirect_stdout(sys.stderr):
+            check_names({cell.metric for cell in cells}, {cell.attack for cell in cells})
+            record_grid(cells, out)
+            for outcome in run_cells(cells, out, lambda settings: listeners(settings, quiet=quiet or json)):
+                lines.add(outcome)
     except KeyboardInterrupt:
-        print(f"\nstopped; {work.state()}. The same command goes on from there: {command}", flush=True)
-        return INTERRUPTED
-    if any(args.out.glob("cells/*.csv")):
-        # Everything in the folder: a benchmark may be made in several runs. Ordered as asked.
-        everything = argparse.Namespace(**vars(args) | {"nets": None, "norms": None, "attacks": None, "budgets": None})
-        tables(everything, command, work.nets)
-    return work.end()
+        typer.echo(f"pwcf: interrupted; {lines.state()}. The same command goes on", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    written = [] if no_report else _report(out)
+    code = 1 if lines.failed else 0
+    if json:
+        print_json({"out": str(out), "report": written, "cells": [_as_json(each) for each in lines.outcomes]})
+        raise typer.Exit(code)
+    lines.end()
+    for sentence in written:
+        typer.echo(sentence)
+    raise typer.Exit(code)
 
 
-def plan(args: argparse.Namespace, zoo: Zoo, attacks: Sequence[str]) -> list[Cell]:
-    """All cells: net by net, the cheap budgets first."""
-    unknown = [net for net in args.nets or () if net not in zoo.nets]
-    if unknown:
-        raise CommandError(f"--nets: expected names out of {', '.join(zoo.nets)}; found {unknown[0]!r}")
-    nets = list(dict.fromkeys(args.nets or zoo.nets))
-    norms = list(dict.fromkeys(args.norms or arguments.NORMS))
-    stray = [norm for norm, _ in args.eps or () if norm not in norms]
-    if stray:
-        raise CommandError(f"--eps: {stray[0]} is not among the norms {', '.join(norms)}; add it to --norms")
-    cells: list[Cell] = []
-    for net in nets:
-        own = zoo.eps.get(net, {})
-        eps = list(own.items()) if args.eps is None else args.eps
-        for budget in sorted(set(args.budgets or arguments.BUDGETS)):
-            for norm in norms:
-                questions: list[float | None] = [None] if "min-radius" in args.questions else []
-                if "max-loss" in args.questions:
-                    questions += list(dict.fromkeys(value for at, value in eps if at == norm))
-                cells += [Cell(net, norm, asked, attack, budget) for asked in questions for attack in attacks]
-    if not cells:
-        raise CommandError("nothing to do: --questions max-loss needs --eps, or EPS in the zoo file")
-    return cells
+class _Lines:
+    """What is told of the cells: a line each while they are worked on, failures again at the end."""
+
+    def __init__(self, cells: list[Cell], out: Path, as_json: bool) -> None:
+        self.cells, self.out = cells, out
+        # As it is now: while cells are worked on, standard output is taken from the user's own code.
+        self.stream = sys.stderr if as_json else sys.stdout
+        self.outcomes: list[Outcome] = []
+        self._told: set[str] = set()
+
+    @property
+    def failed(self) -> list[Outcome]:
+        return [each for each in self.outcomes if each.state == "failed"]
+
+    def state(self) -> str:
+        done = sum(each.figures is not None for each in self.outcomes)
+        skipped = sum(each.state == "skipped" for each in self.outcomes)
+        return f"{done} of {len(self.cells) - skipped} cells are complete in {self.out}"
+
+    def add(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        number = f"[{len(self.outcomes)}/{len(self.cells)}] {outcome.cell}"
+        if outcome.state == "skipped":
+            self._say(f"{number}: skipped, {outcome.reason.partition(': ')[2] or outcome.reason}")
+        elif outcome.figures is None:
+            self._say(f"{number}: failed, {outcome.reason}; the others go on")
+        else:
+            there = "there already, " if outcome.state == "kept" else ""
+            self._say(f"{number}: {there}{_figures(outcome)}{self._left()}")
+            for sentence in outcome.figures.warnings:
+                if sentence not in self._told:
+                    self._told.add(sentence)
+                    self._say(f"    warning: {sentence}")
+
+    def end(self) -> None:
+        """What failed once more, each reason once for a network's cells, and how many cells there are."""
+        reasons: dict[str, list[Outcome]] = {}
+        for each in self.failed:
+            reasons.setdefault(each.reason, []).append(each)
+        for reason, outcomes in reasons.items():
+            which = str(outcomes[0].cell) if len(outcomes) == 1 else f"{outcomes[0].cell} and {len(outcomes) - 1} more"
+            typer.echo(f"failed: {which}: {reason}", err=True)
+        typer.echo(f"{self.state()}; see them: pwcf show {self.out}")
+
+    def _left(self) -> str:
+        """How long the rest takes, by the seconds a pass of the budget has taken so far."""
+        rest = self.cells[len(self.outcomes) :]
+        done = [each for each in self.outcomes if each.figures is not None]
+        spent = sum(each.figures.seconds for each in done if each.figures is not None)
+        seconds = spent / sum(each.cell.budget for each in done) * sum(cell.budget for cell in rest)
+        if not rest:
+            return ""
+        shown = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+        return f"; about {shown if seconds < 5400 else f'{seconds / 3600:.1f} h'} left"
+
+    def _say(self, sentence: str) -> None:
+        sentence = sentence if len(sentence) <= SHORT else sentence[: SHORT - 3] + "..."
+        typer.echo(sentence, file=self.stream)
 
 
-def _list(zoo: Zoo | None) -> None:
-    print("\n".join(known.listed({} if zoo is None else zoo.attacks)))
-    print("nets: they come from a zoo file, --zoo" if zoo is None else "nets:")
-    for net in () if zoo is None else zoo.nets:
-        eps = ", ".join(f"{norm} {value:.4g}" for norm, value in zoo.eps.get(net, {}).items()) if zoo else ""
-        print(f"  {net}" + (f"   eps: {eps}" if eps else ""))
+def _figures(outcome: Outcome) -> str:
+    figures = outcome.figures
+    assert figures is not None
+    cost = f"{figures.passes:.0f} passes, {figures.seconds:.1f} s"
+    if figures.robust_accuracy is not None:
+        return f"robust accuracy {figures.robust_accuracy:.1%}, {cost}"
+    found = "" if figures.found == figures.attacked else f" ({figures.found} of {figures.attacked} found)"
+    mean = f"mean radius {figures.radius['mean']:.5g}" if figures.radius else "no radius"
+    return f"{mean}{found}, {cost}"
+
+
+def _as_json(outcome: Outcome) -> dict[str, Any]:
+    figures = {} if outcome.figures is None else outcome.figures.to_json()
+    return {"run": str(outcome.path), "state": outcome.state, "reason": outcome.reason, **figures}
+
+
+def _report(out: Path) -> list[str]:
+    """Page, figures and tables of all runs in the folder; sentences that say where they are."""
+    from pwcf.runs import RunError, find_runs
+
+    try:
+        runs = find_runs(out)
+    except RunError:
+        return ["no report: no cell has finished samples"]
+
+    from pwcf.analysis import name_runs
+    from pwcf.report import write_figures, write_page
+    from pwcf.runs import load_run
+
+    page = write_page(runs, out / "report.html")
+    told = [f"report: {page.path}"]
+    try:
+        written = write_figures(name_runs(load_run(path) for path in runs), out / "report")
+    except ImportError as error:
+        return [*told, f"no figures: {error}"]
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    return [*told, f"figures and tables: {len(written.files)} files in {out / 'report'}"]

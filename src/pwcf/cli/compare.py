@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from pwcf.cli.console import Json, console, print_json, table
-from pwcf.cli.show import Runs
+from pwcf.cli.show import Runs, all_runs
 
 
 def add_to(app: typer.Typer) -> None:
@@ -19,6 +19,7 @@ def _command(runs: Runs, json: Json = False) -> None:
     from pwcf.runs import RunFolder, header_from
     from pwcf.runs.comparison import compare
 
+    runs = all_runs(runs)
     folders = [RunFolder(path) for path in runs]
     headers = [header_from(folder.header(), str(folder.path)) for folder in folders]
     found = compare(headers, [folder.rows() for folder in folders])

@@ -1,4 +1,4 @@
-"""What commands print: tables and words for people, JSON for machines."""
+"""What commands print: tables and words for people, JSON for machines, one sentence where something is wrong."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from pwcf._common.errors import UserError
 from pwcf.runs.figures import plain
 
+INTERRUPTED = 130
+"""exit code after Ctrl-C, as shells have it"""
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+
+class CommandError(UserError):
+    """Wrong input, in a sentence for the person at the keyboard; exit code 2."""
 
 
 def console() -> Console:

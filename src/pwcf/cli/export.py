@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pwcf.cli.errors import CommandError
+from pwcf.cli.console import CommandError
 
 FORMATS = {
     "csv": "rows as CSV",

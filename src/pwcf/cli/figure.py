@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pwcf.cli.console import console, table
-from pwcf.cli.errors import CommandError
+from pwcf.cli.console import CommandError, console, table
+from pwcf.cli.show import all_runs
 
 if TYPE_CHECKING:
     from pwcf.analysis import Trace
@@ -137,7 +137,7 @@ def _write_all(named: dict[str, RecordedRun], out: Path, choices: Choices) -> No
 
 
 def _write_table(made: Table, out: Path) -> None:
-    from pwcf.records import write_text
+    from pwcf._common.atomic import write_text
 
     ending = out.suffix.lower()
     text = made.latex() if ending == ".tex" else made.csv() if ending == ".csv" else "\n".join(made.markdown()) + "\n"
@@ -171,7 +171,7 @@ def _named(paths: Sequence[Path], needed: bool = True) -> dict[str, RecordedRun]
 
     if needed and not paths:
         raise CommandError("RUN...: expected folders of runs, found none")
-    return name_runs(load_run(path) for path in paths)
+    return name_runs(load_run(path) for path in all_runs(paths))
 
 
 def _eps(text: str | None) -> dict[str, list[float]]:

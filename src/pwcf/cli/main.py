@@ -12,10 +12,9 @@ import typer
 
 import pwcf
 from pwcf._common.errors import UserError
-from pwcf.cli import bench_command, compare, doctor, export, figure, listing, report, run, show, train, verify
+from pwcf.cli import bench, compare, doctor, export, figure, listing, report, run, show, train, verify
+from pwcf.cli.console import INTERRUPTED
 
-INTERRUPTED = 130
-"""what shells say after Ctrl-C"""
 TRACEBACK = "PWCF_TRACEBACK"
 """a variable: where an unforeseen error came from is shown"""
 
@@ -27,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (run, train, show, verify, compare, report, figure, export, listing, doctor, bench_command):
+for module in (run, train, show, verify, compare, report, figure, export, listing, doctor, bench):
     module.add_to(app)
 
 

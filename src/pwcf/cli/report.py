@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from pwcf.cli.console import Json, console, print_json
-from pwcf.cli.errors import CommandError
-from pwcf.cli.show import Runs
+from pwcf.cli.console import CommandError, Json, console, print_json
+from pwcf.cli.show import Runs, all_runs
 
 To = Annotated[Path, typer.Option("--out", "-o", help="File to write.")]
 Title = Annotated[str | None, typer.Option(help="Of the page; default: the models' names.")]
@@ -42,7 +41,7 @@ def _command(
     from pwcf.report import write_page
 
     with contextlib.redirect_stdout(sys.stderr):  # what a library that opens the data prints is not the result
-        page = write_page(runs, out, title=title, data=data, gallery=gallery)
+        page = write_page(all_runs(runs), out, title=title, data=data, gallery=gallery)
     if json:
         print_json({"report": str(page.path), "bytes": page.bytes, "samples": page.samples, "total": page.total,
                     "remarks": page.remarks})  # fmt: skip

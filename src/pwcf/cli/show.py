@@ -1,7 +1,8 @@
-"""``pwcf show``: the figures of a run."""
+"""``pwcf show``: the figures of a run, or of all runs of a benchmark."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,31 +10,56 @@ import typer
 from rich.markup import escape
 
 from pwcf.cli.console import Json, console, print_json, table
-from pwcf.runs import Figures, Header, RunFolder, figures_of, header_from
+from pwcf.runs import Figures, Header, RunFolder, figures_of, find_runs, header_from
 from pwcf.runs.figures import COLUMNS
 
-Runs = Annotated[list[Path], typer.Argument(help="Folders of runs.", metavar="RUN...")]
+Runs = Annotated[list[Path], typer.Argument(help="Folders of runs, or of benchmarks.", metavar="RUN...")]
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("show", help="Show what a run found so far.")(_command)
+    app.command("show", help="Show what a run, or every run of a benchmark, has found so far.")(_command)
 
 
 def _command(runs: Runs, json: Json = False) -> None:
-    read = [figures(path) for path in runs]
+    found = {path: {run: figures(run) for run in find_runs(path)} for path in runs}
     if json:
-        told = [{"run": str(path), **each.to_json()} for path, (_, each) in zip(runs, read, strict=True)]
+        told = [{"run": str(run), **each.to_json()} for some in found.values() for run, (_, each) in some.items()]
         print_json(told[0] if len(told) == 1 else told)
         return
-    for path, (header, each) in zip(runs, read, strict=True):
+    for path, some in found.items():
         console().print(f"[bold]{escape(str(path))}[/bold]")
-        print_figures(header, each)
+        if list(some) == [path]:
+            print_figures(*some[path])
+        else:
+            _print_runs(path, some)
+
+
+def all_runs(paths: Sequence[Path]) -> list[Path]:
+    """The runs that paths on a command line stand for."""
+    return [run for path in paths for run in find_runs(path)]
 
 
 def figures(path: Path) -> tuple[Header, Figures]:
     folder = RunFolder(path)
     header = header_from(folder.header(), str(path))
     return header, figures_of(header, folder.rows(list(COLUMNS)))
+
+
+def _print_runs(path: Path, runs: Mapping[Path, tuple[Header, Figures]]) -> None:
+    """A line for each, with the mean radius, or the robust accuracy within an eps."""
+    lines = []
+    for run, (_, each) in runs.items():
+        mean = f"{each.radius['mean']:.4g}" if each.radius else "none"
+        done = str(each.done) if each.done == each.samples else f"{each.done} of {each.samples}"
+        lines.append([
+            str(run.relative_to(path)), done, f"{each.clean_accuracy:.1%}", f"{each.found} of {each.attacked}",
+            mean if each.robust_accuracy is None else f"{each.robust_accuracy:.1%}", f"{each.passes:.0f}",
+            f"{each.seconds:.1f}",
+        ])  # fmt: skip
+    heads = ["run", "samples", "clean", "found", "result", "passes", "s"]
+    out = console()
+    out.print(table(heads, lines))
+    out.print("\nresult: mean radius of those found; where an eps was asked, robust accuracy.")
 
 
 def print_figures(header: Header, figures: Figures) -> None:

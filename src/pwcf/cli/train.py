@@ -9,14 +9,16 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pwcf.cli.console import print_json
-from pwcf.cli.errors import CommandError
+from pwcf._common.text import parse_fraction
+from pwcf.cli.console import INTERRUPTED, CommandError, print_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,8 +32,6 @@ HELP = """Train a model to be robust within eps, in any metric; without --metric
 After every epoch the weights are written to OUT, and how it went to a JSON file beside them. \
 Ctrl-C keeps the last whole epoch.
 """
-INTERRUPTED = 130
-"""what shells say after Ctrl-C"""
 WEIGHTS = ".safetensors"
 FIXED = (".pt2", ".onnx")
 """files that hold a program made for inference: its batch norm and dropout cannot be put in train mode"""
@@ -99,7 +99,6 @@ def _command(
 
     import torch
 
-    from pwcf.cli.training_progress import shown
     from pwcf.training import train
 
     if threads is not None:
@@ -122,7 +121,7 @@ def _command(
         classifier,
     )
     try:
-        with contextlib.redirect_stdout(sys.stderr), shown(not (quiet or as_json), epochs) as on_batch:
+        with contextlib.redirect_stdout(sys.stderr), _progress(not (quiet or as_json), epochs) as on_batch:
             log = train(
                 classifier, images, labels, problem,
                 epochs=epochs, batch=batch, lr=lr, inner_steps=inner_steps, seed=seed,
@@ -144,25 +143,52 @@ def _command(
     _print(log, out, again)
 
 
+@contextmanager
+def _progress(wanted: bool, epochs: int) -> Iterator[Callable[[Epoch, float], None] | None]:
+    """A line on a terminal, nothing elsewhere. Yields what ``train`` calls after every batch."""
+    if not wanted or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from pwcf.cli.progress import WIDE
+
+    out = Console(stderr=True)
+    wide = [BarColumn(), TimeElapsedColumn()] if out.width >= WIDE else []
+    ends = [TextColumn("{task.fields[figures]}"), TextColumn("left"), TimeRemainingColumn()]
+    with Progress(TextColumn("{task.description}"), *wide, *ends, console=out) as bar:
+        task = bar.add_task(f"epoch 1/{epochs}", total=epochs, figures="")
+
+        def on_batch(epoch: Epoch, share: float) -> None:
+            robust = "" if epoch.robust_accuracy is None else f", robust {epoch.robust_accuracy:.1%}"
+            bar.update(
+                task,
+                completed=epoch.number - 1 + share,
+                description=f"epoch {epoch.number}/{epochs}",
+                figures=f"loss {epoch.loss:.3f}, clean {epoch.clean_accuracy:.1%}{robust}",
+            )
+
+        yield on_batch
+
+
 class _Record:
     """Weights and log on disk, whole, after every epoch."""
 
     def __init__(self, out: Path, content: dict[str, Any], classifier: Classifier) -> None:
         import torch
 
-        from pwcf.runs.header import made_here
+        from pwcf.runs.header import Environment
 
         self.out, self.classifier = out, classifier
         self.content: dict[str, Any] = {
             **content,
             "epochs": [],
             "complete": False,
-            "made": made_here(torch.get_num_threads()),
+            "made": asdict(Environment.current(torch.get_num_threads())),
         }
 
     def add(self, epoch: Epoch) -> None:
-        from dataclasses import asdict
-
         from safetensors.torch import save_file
         from torch import nn
 
@@ -223,11 +249,7 @@ def _check_places(out: Path, force: bool) -> None:
 def _number(eps: str | None) -> float | None:
     if eps is None:
         return None
-    above, slash, below = eps.partition("/")
-    try:
-        number = float(above) / (float(below) if slash else 1)
-    except (ValueError, ZeroDivisionError):
-        number = math.nan
+    number = parse_fraction(eps)
     if not 0 <= number < math.inf:
         raise CommandError(f"--eps: expected a number >= 0, or a fraction like 8/255, found {eps!r}")
     return number
@@ -235,12 +257,12 @@ def _number(eps: str | None) -> float | None:
 
 def _problem(metric: str | None, eps: float | None) -> MaxLoss | None:
     from pwcf.problems import MaxLoss
-    from pwcf.runs.worker import metric_of
+    from pwcf.runs.resolve import resolve_metric
 
     if metric is None or eps is None:
         return None
     try:
-        return MaxLoss(metric_of(metric), eps)
+        return MaxLoss(resolve_metric(metric), eps)
     except (ImportError, FileNotFoundError, ValueError) as error:
         raise CommandError(f"--metric: {error}") from error
 

@@ -6,17 +6,21 @@ import contextlib
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from pwcf.cli.console import Json, console, print_json, table
 
-Run = Annotated[Path, typer.Argument(help="Folder of a run.", metavar="RUN")]
+if TYPE_CHECKING:
+    from pwcf.runs.recheck import Rechecked
+
+Run = Annotated[Path, typer.Argument(help="Folder of a run, or of a benchmark.", metavar="RUN")]
 Model = Annotated[str | None, typer.Option(help="Another model, or another place of the same one.")]
 Weights = Annotated[str | None, typer.Option(help="Its state dict.")]
 Data = Annotated[str | None, typer.Option(help="Another place of the data.")]
+HOLD = "inside the bounds, misclassified, as far as recorded"
 SHOWN = 20
 """points that do not hold, told one by one"""
 
@@ -30,31 +34,46 @@ def add_to(app: typer.Typer) -> None:
 def _command(
     run: Run, model: Model = None, weights: Weights = None, data: Data = None, device: str = "cpu", json: Json = False
 ) -> None:
-    from pwcf.runs import RunFolder, header_from
-    from pwcf.runs.recheck import recheck_run
+    from pwcf.runs import RunFolder, find_runs, header_from
+    from pwcf.runs.recheck import Rechecked, recheck_run
+    from pwcf.runs.resolve import Loader
 
-    folder = RunFolder(run)
-    header = header_from(folder.header(), str(run))
-    then = header.settings
-    settings = replace(
-        then, model=model or then.model, weights=weights or then.weights, data=data or then.data, device=device
-    )
+    loader, found = Loader(), dict[Path, Rechecked]()
     with contextlib.redirect_stdout(sys.stderr):  # what the user's own code prints is not the result
-        found = recheck_run(folder, header, settings)
+        for path in find_runs(run):
+            folder = RunFolder(path)
+            header = header_from(folder.header(), str(path))
+            then = header.settings
+            settings = replace(
+                then, model=model or then.model, weights=weights or then.weights, data=data or then.data, device=device
+            )
+            found[path] = recheck_run(folder, header, settings, loader)
     if json:
-        print_json({"run": str(run), "checked": found.checked, "hold": found.hold, "remarks": found.remarks,
-                    "failed": [vars(each) for each in found.failed]})  # fmt: skip
+        told = [_as_json(path, each) for path, each in found.items()]
+        print_json(told[0] if list(found) == [run] else told)
     else:
-        for remark in found.remarks:
-            console().print(f"[yellow]note[/yellow] {escape(remark)}")
-        console().print(
-            f"{found.hold} of {found.checked} points hold: inside the bounds, misclassified, as far as recorded"
-        )
-        if found.failed:
-            lines = [[str(each.index), each.what] for each in found.failed[:SHOWN]]
-            shown = table(["sample", "what is wrong"], lines)
-            shown.columns[1].justify = "left"
-            console().print(shown)
-            if len(found.failed) > SHOWN:
-                console().print(f"... and {len(found.failed) - SHOWN} more (--json has all)")
-    raise typer.Exit(1 if found.failed else 0)
+        for path, each in found.items():
+            _print(each, "" if path == run else f"{path.relative_to(run)}: ")
+        if list(found) != [run]:
+            hold, checked = (sum(getattr(each, name) for each in found.values()) for name in ("hold", "checked"))
+            typer.echo(f"all {len(found)} runs: {hold} of {checked} points hold: {HOLD}")
+    raise typer.Exit(1 if any(each.failed for each in found.values()) else 0)
+
+
+def _as_json(path: Path, found: Rechecked) -> dict[str, Any]:
+    return {"run": str(path), "checked": found.checked, "hold": found.hold, "remarks": found.remarks,
+            "failed": [vars(each) for each in found.failed]}  # fmt: skip
+
+
+def _print(found: Rechecked, name: str) -> None:
+    out = console()
+    for remark in found.remarks:
+        out.print(f"[yellow]note[/yellow] {escape(name + remark)}")
+    hold = f"{found.hold} of {found.checked} points hold"
+    out.print(escape(f"{name}{hold}" if name else f"{hold}: {HOLD}"))
+    if found.failed:
+        shown = table(["sample", "what is wrong"], [[str(each.index), each.what] for each in found.failed[:SHOWN]])
+        shown.columns[1].justify = "left"
+        out.print(shown)
+        if len(found.failed) > SHOWN:
+            out.print(f"... and {len(found.failed) - SHOWN} more (--json has all)")

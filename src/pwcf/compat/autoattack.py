@@ -11,10 +11,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from pwcf.compat.averaged import in_its_own_mode
-from pwcf.compat.batches import Batches
-from pwcf.compat.in_turn import Attempt, InTurn
-from pwcf.compat.plans import NAMES, Plan, Suite, plan_of
+from pwcf.compat.autoattack_settings import NAMES, ConfiguredAttack, SuiteSettings, configure
+from pwcf.compat.sequential import Attempt, Batches, SequentialRunner, in_its_own_mode
 from pwcf.compat.state import EvaluationState, Saver, fingerprint
 from pwcf.metrics import distance64
 from pwcf.models import Classifier
@@ -76,9 +74,9 @@ class AutoAttack:
         self.model, self.norm, self.epsilon, self.seed = model, norm, eps, seed
         self.verbose, self.version, self.device, self.log_path = verbose, version, device, log_path
         self.attacks_to_run = list(attacks_to_run)
-        self._suite = Suite()
+        self._suite = SuiteSettings()
         self.apgd, self.apgd_targeted = self._suite.apgd, self._suite.apgd_targeted
-        self.fab, self.square, self.pwcf = self._suite.fab, self._suite.square, self._suite.pwcf
+        self.fab, self.square, self.lmn = self._suite.fab, self._suite.square, self._suite.lmn
         self.last_runs: list[Attempt] = []
         self.found_by: list[str] = []
         if version != "custom":
@@ -177,12 +175,12 @@ class AutoAttack:
         # Scripts call this under no_grad(), or in inference mode; attacks need gradients.
         with torch.inference_mode(False), torch.enable_grad():
             batches = Batches.to_the_model(self.model, x_orig, y_orig, bs, self.device)
-            looks = max(plan_of(name, self._suite, 2).eot for name in names)
+            looks = max(configure(name, self._suite, 2).eot for name in names)
             if looks > 1:
                 batches = replace(batches, classifier=in_its_own_mode(batches.classifier))
             right, said, classes = batches.first_look(looks)
-            plans = [plan_of(name, self._suite, classes) for name in names]
-            origin = {} if state_path is None else self._origin(batches, plans)
+            attacks = [configure(name, self._suite, classes) for name in names]
+            origin = {} if state_path is None else self._origin(batches, attacks)
             state = saver.restore(origin)
             if state is None:
                 state = EvaluationState.begin(origin, self.get_seed(), right, said)
@@ -192,17 +190,17 @@ class AutoAttack:
                 log(f"initial accuracy: {state.clean_accuracy:.2%}")
                 finished = ", ".join(state.done) or "no attack"
                 log(f"resumed from {state_path}: {finished} finished, robust accuracy {state.robust_accuracy:.2%}")
-            self.last_runs += InTurn(batches, problem, state, saver, log).run(names, plans)
+            self.last_runs += SequentialRunner(batches, problem, state, saver, log).run(names, attacks)
             saver.save(state, surely=True)
         return state.adversarial(x_orig), state.labels.to(y_orig), state
 
-    def _origin(self, batches: Batches, plans: Sequence[Plan]) -> dict[str, str]:
+    def _origin(self, batches: Batches, attacks: Sequence[ConfiguredAttack]) -> dict[str, str]:
         """What must be the same for an evaluation to be resumed, in words."""
         return {
             "norm": self.norm,
             "eps": repr(float(self.epsilon)),
             "version": self.version,
-            "attacks_to_run": "; ".join(map(repr, plans)),
+            "attacks_to_run": "; ".join(map(repr, attacks)),
             "seed": repr(self.seed),
             "the data": fingerprint([batches.images, batches.labels]),
             "the model": fingerprint(batches.classifier.state().values()),

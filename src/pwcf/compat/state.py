@@ -10,9 +10,12 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from pwcf._common import atomic
 
 # A file of ours begins with it. One that is cut off begins with a part of it at least; any other is somebody else's.
 MAGIC = b"pwcf AutoAttack state 1\n"
@@ -104,7 +107,7 @@ class EvaluationState:
 
 
 class Saver:
-    """Writes a state, rather often than always, and never half."""
+    """Writes a state to its file, often enough that little is lost; a partial file is never left behind."""
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self.path = None if path is None else Path(path)
@@ -135,18 +138,17 @@ class Saver:
         now = time.monotonic()
         if self.path is None or not (surely or self._took <= SAVING * (now - self._saved)):
             return
-        # Beside it, then in its place: whatever happens, the old file or the new one is there.
-        beside = self.path.with_name(self.path.name + ".part")
         content = {each.name: getattr(state, each.name) for each in fields(state)}
         content["points"] = [points.cpu() for points in state.points]
-        with beside.open("wb") as file:
-            file.write(MAGIC)
-            torch.save(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, self.path)
+        atomic.write_whole(self.path, lambda place: _fill(place, content))
         self._saved = time.monotonic()
         self._took = self._saved - now
+
+
+def _fill(place: Path, content: dict[str, Any]) -> None:
+    with place.open("wb") as file:
+        file.write(MAGIC)
+        torch.save(content, file)
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:

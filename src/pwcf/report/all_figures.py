@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pwcf.records import write_text
+from pwcf._common.atomic import write_text
 from pwcf.report.figures import NothingToShow, save
 from pwcf.report.kinds import FIGURES, TABLES, Choices
 from pwcf.runs import RecordedRun, RunError

@@ -17,7 +17,7 @@ from pwcf.report.figures import NothingToShow, Pair
 from pwcf.report.figures.canvas import without_question
 from pwcf.report.table import Table
 from pwcf.runs import RecordedRun
-from pwcf.runs.originals import original_images
+from pwcf.runs.load import original_images
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

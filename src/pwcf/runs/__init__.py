@@ -1,22 +1,21 @@
-"""Runs that survive: settings, a folder of records written as samples finish, resume, engines.
+"""Runs on disk: settings, a folder that is written as samples finish, resume, engines.
 
-What reads a folder needs no network library; so nothing is imported here that does, and ``load_run`` and what executes
-runs is loaded when it is asked for.
+Reading a folder's figures needs no network library. So nothing that needs one is imported here: ``load_run`` and what
+executes runs are loaded when they are asked for.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pwcf.runs.errors import RunError
 from pwcf.runs.figures import Figures, figures_of
-from pwcf.runs.folder import RunFolder
+from pwcf.runs.folder import RunFolder, find_runs
 from pwcf.runs.header import Header, header_from
-from pwcf.runs.settings import Settings, settings_from
+from pwcf.runs.settings import RunError, Settings, settings_from
 
 if TYPE_CHECKING:
     from pwcf.runs.execution import Listener, Prepared, execute, prepare
-    from pwcf.runs.load import RecordedRun, load_run
+    from pwcf.runs.load import RecordedRun, load_run, original_images
 
 __all__ = [
     "Figures",
@@ -29,8 +28,10 @@ __all__ = [
     "Settings",
     "execute",
     "figures_of",
+    "find_runs",
     "header_from",
     "load_run",
+    "original_images",
     "prepare",
     "settings_from",
 ]
@@ -42,6 +43,7 @@ _LATER = {
     "prepare": "execution",
     "RecordedRun": "load",
     "load_run": "load",
+    "original_images": "load",
 }
 
 

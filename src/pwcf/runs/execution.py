@@ -1,24 +1,23 @@
-"""A run from settings to its folder: what is there already is kept, the rest is worked on and recorded as it comes."""
+"""A run from settings to its folder: what is there is kept, the rest is worked on and recorded as it comes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import torch
 
-from pwcf.data import DataError, Source, open_data
+from pwcf.data import DataError, Source
 from pwcf.models import Classifier
-from pwcf.models.loading import LoadedModel, ModelError, load_model
+from pwcf.models.loading import LoadedModel
 from pwcf.runs.engines import Engine, InProcess
-from pwcf.runs.errors import RunError
 from pwcf.runs.figures import COLUMNS, figures_of
 from pwcf.runs.folder import LOCK, MERGED, RunFolder, read_rows
-from pwcf.runs.header import About, AttackAbout, Header, differences, header_from, made_here
-from pwcf.runs.settings import Settings
+from pwcf.runs.header import About, Environment, Header, differences, header_from
+from pwcf.runs.resolve import Loader, ResolvedSettings, check_devices, resolve
+from pwcf.runs.settings import RunError, Settings
 from pwcf.runs.shard import Chunk, Shard, check_tensors
-from pwcf.runs.worker import code_of_metric, plan_of
 
 
 class Listener(Protocol):
@@ -36,64 +35,58 @@ class Prepared:
     settings: Settings
     source: Source
     model: LoadedModel
+    resolved: ResolvedSettings
     header: Header
 
 
-def prepare(settings: Settings, asked: dict[str, Any]) -> Prepared:
-    """Open data and model, and write down what they are. Nothing is written to disk."""
-    settings = replace(settings, threads=settings.threads or _threads(settings))
+def prepare(settings: Settings, asked: dict[str, Any], loader: Loader | None = None) -> Prepared:
+    """Open data and model, resolve the attacks, and write down what they are. Nothing is written to disk.
+
+    Args:
+        settings: of the run.
+        asked: the same as they were passed, for the record.
+        loader: opens model and data; give one to several runs of the same network.
+    """
+    settings, loader = with_threads(settings), loader or Loader()
     check_devices(settings)
-    model, source = open_model(settings), open_source(settings)
+    model, source = loader.model(settings), loader.source(settings)
     samples = min(len(source), settings.limit or len(source))
     try:
         images, _ = source.read(0, 1)
-        print_of_data = source.fingerprint(samples)
+        data_fingerprint = loader.data_fingerprint(settings, samples)
     except DataError as error:
         raise RunError(str(error)) from error
     classes = _classes(model.classifier, images.to(settings.devices[0]))
-    plan = plan_of(settings, model.classifier, classes)
+    resolved = resolve(settings, model.classifier, classes)
     header = Header(
         settings,
         asked,
         About(settings.model, model.about, model.fingerprint),
-        About(settings.data, source.about, print_of_data),
+        About(settings.data, source.about, data_fingerprint),
         samples,
         tuple(images.shape[1:]),
         list(source.classes or []),
-        tuple(AttackAbout(each.name, each.about, each.black_box) for each in plan.attacks),
-        plan.budget,
-        plan.problem.metric.about or code_of_metric(plan.problem.metric),
-        made_here(settings.threads or 1),
+        resolved.about,
+        resolved.budget,
+        resolved.metric,
+        asdict(Environment.current(settings.threads or 1)),
     )
-    return Prepared(settings, source, model, header)
+    return Prepared(settings, source, model, resolved, header)
 
 
-def open_model(settings: Settings) -> LoadedModel:
-    many = {"mean": settings.mean, "std": settings.std}
-    given = {name: (value[0] if len(value) == 1 else value) for name, value in many.items() if value}
-    bounds = (settings.bounds[0], settings.bounds[1])
-    try:
-        return load_model(settings.model, weights=settings.weights, bounds=bounds, device=settings.devices[0], **given)
-    except ModelError as error:
-        raise RunError(str(error)) from error
-
-
-def open_source(settings: Settings) -> Source:
-    try:
-        return open_data(
-            settings.data,
-            labels=settings.labels,
-            resize=settings.resize,
-            crop=settings.crop,
-            split=settings.split,
-            bounds=(settings.bounds[0], settings.bounds[1]),
-        )
-    except DataError as error:
-        raise RunError(str(error)) from error
+def with_threads(settings: Settings) -> Settings:
+    """Settings that say how many threads: a run that goes on has as many as it had, so that it finds the same bits."""
+    if settings.threads is not None:
+        return settings
+    folder = RunFolder(settings.out)
+    if folder.exists and (then := header_from(folder.header(), str(folder.path)).settings.threads) is not None:
+        return replace(settings, threads=then)
+    several = settings.engine == "ray" or len(settings.devices) > 1
+    return replace(settings, threads=1 if several else torch.get_num_threads())
 
 
 def execute(prepared: Prepared, listeners: Sequence[Listener] = ()) -> RunFolder:
-    """Work on what is not there yet. The folder, complete."""
+    """Work on what is not there yet, and return the folder, complete."""
     settings, header = prepared.settings, prepared.header
     folder = RunFolder(settings.out)
     _check_strangers(folder)
@@ -107,7 +100,7 @@ def execute(prepared: Prepared, listeners: Sequence[Listener] = ()) -> RunFolder
         try:
             if todo:
                 folder.unfinish()
-                _work(folder, _engine(settings, prepared.model.classifier), _chunks(prepared, todo), listeners)
+                _work(folder, _engine(prepared), _chunks(prepared, todo), listeners)
         finally:  # a progress line that is not ended spoils what is written next
             for listener in listeners:
                 listener.end()
@@ -136,18 +129,6 @@ def _check_strangers(folder: RunFolder) -> None:
             f"{folder.path}: expected an empty folder or an earlier run, found {', '.join(strangers[:3])}; "
             "choose another --out"
         )
-
-
-def check_devices(settings: Settings) -> None:
-    """All of them now, not when the first chunk arrives there."""
-    if not settings.devices:
-        raise RunError(f"device: expected cpu, cuda, ...; found {settings.device!r}")
-    for device in settings.devices:
-        try:
-            torch.ones(1, device=device).cpu()
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
-            reason = str(error).partition("\n")[0]
-            raise RunError(f"device: {device!r} cannot be used here ({reason}); cpu always can") from error
 
 
 def _open(folder: RunFolder, header: Header) -> None:
@@ -198,21 +179,13 @@ def _chunks(prepared: Prepared, numbers: Sequence[int]) -> Iterator[Chunk]:
         yield Chunk(number, start, images, labels)
 
 
-def _engine(settings: Settings, classifier: Classifier) -> Engine:
+def _engine(prepared: Prepared) -> Engine:
+    settings, resolved, classifier = prepared.settings, prepared.resolved, prepared.model.classifier
     if settings.engine == "ray":
-        from pwcf.runs.engines.on_ray import OnRay
+        from pwcf.runs.ray_engine import OnRay
 
-        return OnRay(settings, classifier)
-    return InProcess(settings, classifier)
-
-
-def _threads(settings: Settings) -> int:
-    """As many as a run that goes on had; it is to find the same bits."""
-    folder = RunFolder(settings.out)
-    if folder.exists and (then := header_from(folder.header(), str(folder.path)).settings.threads) is not None:
-        return then
-    several = settings.engine == "ray" or len(settings.devices) > 1
-    return 1 if several else torch.get_num_threads()
+        return OnRay(settings, resolved, classifier)
+    return InProcess(settings, resolved, classifier)
 
 
 def _classes(classifier: Classifier, image: torch.Tensor) -> int:

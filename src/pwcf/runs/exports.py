@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from pwcf._common import atomic
-from pwcf.runs.errors import RunError
 from pwcf.runs.figures import figures_of
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header, header_from
+from pwcf.runs.settings import RunError
 from pwcf.runs.shard import tensors_of
 
 THREATS = {"linf": "Linf", "l2": "L2", "l1": "L1"}

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pwcf._common import atomic
-from pwcf.runs.errors import RunError
+from pwcf.runs.settings import RunError
 
 if TYPE_CHECKING:
     import pyarrow
 
 HEADER, RESULT, LOCK = "header.json", "result.json", "lock"
+GRID = "grid.json"
+"""in the folder of a benchmark: which runs it has, in their order"""
 _ROWS = re.compile(r"rows-(\d+)-(\d+)\.parquet")
 # Shards whose rows are merged into one file: reading thousands of small ones takes seconds.
 MERGED = 256
@@ -52,13 +54,18 @@ class RunFolder:
     def exists(self) -> bool:
         return (self.path / HEADER).exists()
 
+    @property
+    def complete(self) -> bool:
+        """Whether all samples of the run are there."""
+        return (self.path / RESULT).exists()
+
     def tidy(self) -> None:
         """Remove what a process left half written when it died. Only for who holds the lock."""
         for path in self.path.glob(".*.partial"):
             path.unlink(missing_ok=True)
 
     def create(self, header: dict[str, Any]) -> None:
-        atomic.write(self.path / HEADER, lambda place: _write_json(place, header))
+        write_json(self.path / HEADER, header)
 
     def unfinish(self) -> None:
         """There is more to do."""
@@ -66,21 +73,15 @@ class RunFolder:
 
     def finish(self, figures: dict[str, Any]) -> None:
         """Counts and times of a run that is complete. They follow from the rows: this is for those who look."""
-        atomic.write(self.path / RESULT, lambda place: _write_json(place, figures))
+        write_json(self.path / RESULT, figures)
 
     def header(self) -> dict[str, Any]:
+        """The content of header.json."""
         path = self.path / HEADER
-        try:
-            read = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise RunError(f"{self.path}: no run there (no {HEADER})") from None
-        except (OSError, ValueError) as error:
-            raise RunError(
-                f"{path}: cannot be read as JSON ({error}); restore it, or remove the folder and start anew"
-            ) from None
-        if not isinstance(read, dict):
-            raise RunError(f"{path}: expected a JSON object, found {type(read).__name__}; restore it, or start anew")
-        return read
+        if not path.exists():
+            many = "; it is the folder of a benchmark: name one of its runs" if (self.path / GRID).exists() else ""
+            raise RunError(f"{self.path}: no run there (no {HEADER}){many}")
+        return read_json(path)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -179,6 +180,49 @@ class RunFolder:
             group = [following] if following is not None else []
 
 
+def find_runs(path: str | os.PathLike[str]) -> list[Path]:
+    """The run folders that a path stands for.
+
+    Args:
+        path: the folder of a run, of a benchmark (``grid.json``), or any folder that has runs somewhere in it.
+
+    Returns:
+        That folder itself, or the runs in it that have begun: of a benchmark in the order of its grid.
+
+    Raises:
+        RunError: there is no run.
+    """
+    folder = Path(path)
+    if (folder / HEADER).exists():
+        return [folder]
+    if (folder / GRID).exists():
+        found = [folder / name for name in read_json(folder / GRID).get("cells", {})]
+    else:
+        found = sorted(each.parent for each in folder.rglob(HEADER)) if folder.is_dir() else []
+    if begun := [each for each in found if RunFolder(each).rows_files()]:
+        return begun
+    raise RunError(f"{folder}: no run there (no {HEADER})")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A file that holds one JSON object."""
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(
+            f"{path}: cannot be read as JSON ({error}); restore it, or remove the folder and start anew"
+        ) from None
+    if not isinstance(read, dict):
+        raise RunError(f"{path}: expected a JSON object, found {type(read).__name__}; restore it, or start anew")
+    return read
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """The file appears whole or not at all."""
+    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
+    atomic.write(path, lambda place: place.write_text(text, encoding="utf-8"))
+
+
 def read_rows(path: Path, columns: list[str] | None = None) -> pyarrow.Table:
     """One file of rows."""
     import pyarrow
@@ -200,10 +244,6 @@ def read_rows(path: Path, columns: list[str] | None = None) -> pyarrow.Table:
 def _joins(group: list[RowsFile], following: RowsFile) -> bool:
     """Whether it is the next one, and all together are not too many to be held at once."""
     return following.first == group[-1].last + 1 and following.last - group[0].first < MERGED
-
-
-def _write_json(place: Path, content: dict[str, Any]) -> None:
-    place.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def _lock(handle: int, path: Path) -> None:

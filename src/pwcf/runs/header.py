@@ -1,4 +1,4 @@
-"""What a run's folder says before its rows: what was asked, of what, with what; in every version of the schema."""
+"""The header of a run's folder: what was asked, of which model and data, with which attacks, in which environment."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from pwcf.runs.errors import RunError
-from pwcf.runs.settings import Settings
+from pwcf.runs.settings import RunError, Settings
 
 SCHEMA = 1
 """Of the folder. A newer number has more fields or columns; what an older one lacks gets its default when read."""
@@ -31,6 +30,8 @@ class About:
 
 @dataclass(frozen=True)
 class AttackAbout:
+    """An attack: its name, which implementation and settings it is, and whether it goes without gradients."""
+
     name: str
     about: str
     black_box: bool
@@ -38,12 +39,12 @@ class AttackAbout:
 
 @dataclass(frozen=True)
 class Header:
-    """See the module."""
+    """All that a run's folder says beside its rows."""
 
     settings: Settings
     """as resolved: defaults filled in"""
     asked: dict[str, Any]
-    """as passed"""
+    """as passed: an eps of 8/255 is the text 8/255 here"""
     model: About
     data: About
     samples: int
@@ -56,13 +57,14 @@ class Header:
     metric: str
     """which network measured, if one did"""
     made: dict[str, Any]
-    """when, with which packages, on what machine: of no influence on the answers, as far as one knows"""
+    """its ``Environment``; older folders may have other fields"""
 
     @property
     def chunks(self) -> int:
         return -(-self.samples // self.settings.chunk)
 
     def to_json(self) -> dict[str, Any]:
+        """What ``header_from`` reads."""
         return {"schema": SCHEMA, **asdict(self)}
 
 
@@ -95,11 +97,7 @@ def header_from(content: Mapping[str, Any], place: str) -> Header:
 
 def differences(there: Header, asked: Header) -> list[str]:
     """What keeps a run from going on, in words: another question, model or data."""
-    found = []
-    then, now = there.settings.identity(), asked.settings.identity()
-    for name in now:
-        if name not in BY_FINGERPRINT and then[name] != now[name]:
-            found.append(f"{name} was {then[name]!r}, now {now[name]!r}")
+    found = setting_differences(there.settings, asked.settings)
     for name in ("model", "data"):
         old, new = getattr(there, name), getattr(asked, name)
         if old.fingerprint != new.fingerprint:
@@ -113,17 +111,40 @@ def differences(there: Header, asked: Header) -> list[str]:
     return found
 
 
-def made_here(threads: int) -> dict[str, Any]:
-    """When, with which packages, on what machine."""
-    return {
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "packages": {name: version for name in PACKAGES if (version := _version(name)) is not None},
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "threads": threads,
-    }
+def setting_differences(there: Settings, asked: Settings) -> list[str]:
+    """Settings that decide the answers and are not as they were, in words. Files are compared by their content."""
+    then, now = there.identity(), asked.identity()
+    return [
+        f"{name} was {then[name]!r}, now {now[name]!r}"
+        for name in now
+        if name not in BY_FINGERPRINT and then[name] != now[name]
+    ]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """When, with which packages and on what machine. As far as one knows, of no influence on the answers."""
+
+    created: str
+    packages: dict[str, str]
+    python: str
+    system: str
+    processor: str
+    cores: int | None
+    threads: int
+
+    @classmethod
+    def current(cls, threads: int) -> Environment:
+        """That of this process, now."""
+        return cls(
+            datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            {name: version for name in PACKAGES if (version := _version(name)) is not None},
+            platform.python_version(),
+            platform.platform(),
+            _processor(),
+            os.cpu_count(),
+            threads,
+        )
 
 
 def _version(package: str) -> str | None:

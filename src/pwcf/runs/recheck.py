@@ -8,13 +8,11 @@ from pwcf._common.status import Status
 from pwcf.data import DataError
 from pwcf.models import CountedClassifier
 from pwcf.problems import is_wrong
-from pwcf.runs.errors import RunError
-from pwcf.runs.execution import check_devices, open_model, open_source
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header
-from pwcf.runs.settings import Settings
+from pwcf.runs.resolve import Loader, check_devices, resolve_problem
+from pwcf.runs.settings import RunError, Settings
 from pwcf.runs.shard import digest, tensors_of
-from pwcf.runs.worker import plan_of
 from pwcf.verify import recheck
 
 # Distances are computed in float64 from the same numbers; another machine sums in another order.
@@ -39,10 +37,17 @@ class Rechecked:
     remarks: list[str] = field(default_factory=list)
 
 
-def recheck_run(folder: RunFolder, header: Header, settings: Settings) -> Rechecked:
-    """``settings``: those of the run, or with another place of its model and data. Shard by shard."""
+def recheck_run(folder: RunFolder, header: Header, settings: Settings, loader: Loader | None = None) -> Rechecked:
+    """Check every recorded point of a run, shard by shard.
+
+    Args:
+        folder: of the run.
+        header: of the run.
+        settings: those of the run, or with another place of its model and data.
+        loader: opens model and data; give one to several runs of the same network.
+    """
     try:
-        return _recheck_run(folder, header, settings)
+        return _recheck_run(folder, header, settings, loader or Loader())
     except (RunError, KeyboardInterrupt):
         raise
     except DataError as error:
@@ -52,15 +57,15 @@ def recheck_run(folder: RunFolder, header: Header, settings: Settings) -> Rechec
         raise RunError(f"model, data: they do not fit this run ({type(error).__name__}: {reason})") from error
 
 
-def _recheck_run(folder: RunFolder, header: Header, settings: Settings) -> Rechecked:
+def _recheck_run(folder: RunFolder, header: Header, settings: Settings, loader: Loader) -> Rechecked:
     check_devices(settings)
-    model, source = open_model(settings), open_source(settings)
+    model, source = loader.model(settings), loader.source(settings)
     found = Rechecked()
     if model.fingerprint != header.model.fingerprint:
         found.remarks.append(
             f"another model than that of the run (digest {model.fingerprint[:8]}, then {header.model.fingerprint[:8]})"
         )
-    problem = plan_of(settings, model.classifier, None).problem.bind(model.classifier)
+    problem = resolve_problem(settings).bind(model.classifier)
     counted = CountedClassifier(model.classifier, header.settings.chunk, settings.batch or 64)
     rows, device, begin = folder.rows(), settings.devices[0], 0
     for tensors in tensors_of(folder, header, rows):

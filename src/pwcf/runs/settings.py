@@ -1,4 +1,4 @@
-"""All that can be said about a run. The command line, configuration files and their help are made from these fields."""
+"""The settings of a run. The command line, configuration files and their help are generated from these fields."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
-from pwcf.runs.errors import RunError
+from pwcf._common.errors import UserError
+from pwcf._common.text import parse_fraction
 
 QUESTIONS = ("min-radius", "max-loss")
 ENGINES = ("process", "ray")
 PATHS = ("model", "data", "out", "weights", "labels")
 # Fields that say where and how fast, not what: another value of theirs goes on with the same run.
 WITHOUT_INFLUENCE = ("out", "engine", "address", "workers", "tracker")
+
+
+class RunError(UserError):
+    """A run cannot be made or read, in one sentence: what happened and what to do. What was recorded is intact."""
 
 
 def _said(default: Any, group: str, help: str, **more: Any) -> Any:
@@ -33,11 +38,11 @@ class Settings:
     data: str = _said(MISSING, "what", "file.npz, file.safetensors, a folder of images, hf:NAME, torchvision:NAME")
     out: str = _said(MISSING, "what", "the run's folder; the same command again goes on with what is there")
     question: str = _said("min-radius", "question", "min-radius: the nearest misclassified point; max-loss: within eps")
-    metric: str = _said("linf", "question", "linf, l2, l1, l1.5, lpips, ssim, ... (pwcf metrics), or module:function")
+    metric: str = _said("linf", "question", "linf, l2, l1, l1.5, lpips, ssim, ... (pwcf metrics), or file.py:function")
     eps: float | None = _said(None, "question", "of max-loss: a number, or a fraction such as 8/255")
     loss: str = _said("margin", "question", "of max-loss: margin, ce or dlr")
     targeted: bool = _said(False, "question", "labels are the wanted classes")
-    attacks: list[str] = _said(["lmn"], "question", "attacks or presets (pwcf attacks); the best answer counts")
+    attacks: list[str] = _said(["lmn"], "question", "attacks, presets (pwcf attacks), file.py:name; the best counts")
     budget: int | None = _said(None, "question", "forward + backward passes a sample, all attacks together")
     restarts: int = _said(1, "question", "so many searches with other seeds, each with the budget; the best counts")
     tol: float = _said(1e-2, "question", "share of the radius that may be left to gain for a sample to say converged")
@@ -132,7 +137,7 @@ def _as(name: str, kind: str, value: Any) -> Any:
     if plain == "int" and isinstance(value, int) and not isinstance(value, bool):
         return value
     if plain == "float" and not isinstance(value, bool) and isinstance(value, (int, float, str)):
-        number = _fraction(value)
+        number = parse_fraction(value)
         if math.isfinite(number):
             return number
     raise RunError(f"{name}: expected {_WORDS[plain]}, found {value!r}")
@@ -143,11 +148,3 @@ _WORDS = {"bool": "true or false", "str": "a text", "int": "an integer", "float"
 
 def _stripped(item: Any) -> Any:
     return item.strip() if isinstance(item, str) else item
-
-
-def _fraction(value: float | str) -> float:
-    try:
-        above, slash, below = str(value).partition("/")
-        return float(above) / (float(below) if slash else 1)
-    except (ValueError, ZeroDivisionError):
-        return math.nan

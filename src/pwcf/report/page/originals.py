@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pwcf.data import DataError, Source
 from pwcf.runs import RecordedRun, RunError, Settings
-from pwcf.runs.execution import open_source
+from pwcf.runs.resolve import open_source
 from pwcf.runs.shard import digest
 
 

@@ -1,0 +1,69 @@
+"""The cells of a benchmark worked on one after the other. A cell that cannot be done does not stop the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pwcf.bench.grid import Cell
+from pwcf.runs.execution import Listener, execute, prepare
+from pwcf.runs.figures import COLUMNS, Figures, figures_of
+from pwcf.runs.folder import RunFolder
+from pwcf.runs.resolve import Loader, UnsupportedError
+from pwcf.runs.settings import RunError, Settings
+
+State = Literal["measured", "kept", "skipped", "failed"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a cell."""
+
+    cell: Cell
+    path: Path
+    state: State
+    """measured now; kept, for it was complete; skipped, for the attack does not support the question; failed"""
+    figures: Figures | None = None
+    reason: str = ""
+    """why it was skipped or failed"""
+
+
+def run_cells(
+    cells: Sequence[Cell], out: str | os.PathLike[str], listeners: Callable[[Settings], Sequence[Listener]]
+) -> Iterator[Outcome]:
+    """Work on what is left of every cell, in order; model and data are opened once for each network.
+
+    Args:
+        cells: of ``make_cells``.
+        out: the benchmark's folder.
+        listeners: who hears of a run with these settings.
+    """
+    loader = Loader()
+    broken: dict[str, str] = {}
+    """networks that cannot be loaded, and why"""
+    for cell in cells:
+        path = Path(out) / cell.folder
+        if cell.net in broken:
+            yield Outcome(cell, path, "failed", reason=broken[cell.net])
+            continue
+        settings, was_complete = cell.settings(out), RunFolder(path).complete
+        try:
+            loader.model(settings)
+            loader.source(settings)
+        except RunError as error:
+            broken[cell.net] = str(error)
+            yield Outcome(cell, path, "failed", reason=str(error))
+            continue
+        try:
+            prepared = prepare(settings, {**cell.asked, "out": settings.out}, loader)
+            folder = execute(prepared, listeners(prepared.settings))
+        except UnsupportedError as error:
+            yield Outcome(cell, path, "skipped", reason=str(error))
+        except RunError as error:
+            yield Outcome(cell, path, "failed", reason=str(error))
+        else:
+            figures = figures_of(prepared.header, folder.rows(list(COLUMNS)))
+            yield Outcome(cell, path, "kept" if was_complete else "measured", figures)

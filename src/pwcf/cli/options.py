@@ -1,0 +1,142 @@
+"""Settings of runs from the command line and from files. Names, types, defaults and help come from ``Settings``."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pwcf.cli.console import CommandError
+from pwcf.runs import Settings
+
+ENDINGS = (".toml", ".yaml", ".yml")
+PANELS = {
+    "what": "What is evaluated",
+    "question": "The question",
+    "model": "The model",
+    "data": "The data",
+    "how": "How",
+}
+
+
+def with_options(
+    command: Callable[..., None],
+    own: Mapping[str, tuple[Any, Any]],
+    several: Collection[str] = (),
+    defaults: Mapping[str, Any] | None = None,
+    helps: Mapping[str, str] | None = None,
+    without: Collection[str] = (),
+) -> Callable[..., None]:
+    """The command with an option for every field of Settings; None: nothing was said.
+
+    Args:
+        command: takes the fields as keywords.
+        own: its parameters beside these, name -> (annotation, default).
+        several: fields of which the option may come more than once, a value each.
+        defaults: that the help shows in place of those of Settings.
+        helps: texts in place of those of Settings.
+        without: fields that are no options.
+    """
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [
+        inspect.Parameter(name, kind, default=default, annotation=annotation)
+        for name, (annotation, default) in own.items()
+    ]
+    for each in fields(Settings):
+        if each.name in without:
+            continue
+        plain = str(each.type).removesuffix(" | None")
+        shown = (defaults or {}).get(each.name, _default(each))
+        repeated = each.name in several
+        option = typer.Option(
+            *_flags(each.name, plain),
+            help=(helps or {}).get(each.name, each.metadata["help"])
+            + _default_text(shown)
+            + (" Repeatable." if repeated else ""),
+            rich_help_panel=PANELS[each.metadata["group"]],
+            show_default=False,
+            metavar=_metavar(plain, repeated),
+        )
+        annotation: Any = Annotated[_kind(plain, repeated), option]
+        parameters.append(inspect.Parameter(each.name, kind, default=None, annotation=annotation))
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+def said(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in given.items() if value is not None and value != []}
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Names and values of a TOML or YAML file, as they are written there; - in a name is _."""
+    if path.suffix not in ENDINGS:
+        raise CommandError(f"{path}: expected a file that ends in {', '.join(ENDINGS)}")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path}: expected UTF-8 ({error})") from error
+    content = _toml(path, text) if path.suffix == ".toml" else _yaml(path, text)
+    if not isinstance(content, dict):
+        raise CommandError(f'{path}: expected names and values, such as metric = "l2"; found {type(content).__name__}')
+    return {str(name).replace("-", "_"): value for name, value in content.items()}
+
+
+def _toml(path: Path, text: str) -> Any:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise CommandError(f"{path}: no TOML: {error}") from error
+
+
+def _yaml(path: Path, text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise CommandError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
+
+
+def _flags(name: str, plain: str) -> list[str]:
+    flag = "--" + name.replace("_", "-")
+    return [f"{flag}/--no-{flag[2:]}"] if plain == "bool" else [flag]
+
+
+def _metavar(plain: str, repeated: bool) -> str | None:
+    if plain == "bool":
+        return ""
+    if plain.startswith("list"):
+        return "NAME" if repeated else "A,B,..."
+    if plain == "str" and repeated:
+        return "TEXT"
+    return {"int": "N", "float": "NUMBER"}.get(plain)
+
+
+def _kind(plain: str, repeated: bool) -> Any:
+    """What the command line takes. Fractions are texts until they are read."""
+    if plain.startswith("list"):
+        return list[str] | None
+    kind = {"str": str, "int": int, "float": str, "bool": bool}[plain]
+    return list[kind] | None if repeated else kind | None  # type: ignore[valid-type]
+
+
+def _default(each: Any) -> Any:
+    return each.default_factory() if each.default_factory is not MISSING else each.default
+
+
+def _default_text(default: Any) -> str:
+    if default is MISSING:
+        return " (needed)"
+    if default is None or default is False or default == []:
+        return ""
+    shown = ",".join(map(str, default)) if isinstance(default, list) else str(default)
+    return f" (default: {shown})"

@@ -1,0 +1,96 @@
+"""Where chunks are worked on. An engine turns chunks into shards, in whatever order they finish."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
+from typing import Protocol
+
+import torch
+
+from pwcf.evaluation import default_batch, evaluate
+from pwcf.models import Classifier
+from pwcf.runs.resolve import ResolvedSettings
+from pwcf.runs.settings import RunError, Settings
+from pwcf.runs.shard import Chunk, Shard, shard_of
+
+
+class Engine(Protocol):
+    """Works on chunks. No engine knows of folders or progress."""
+
+    def shards(self, chunks: Iterable[Chunk]) -> Iterator[Shard]:
+        """One shard for every chunk. Chunks are drawn only as they are needed: the whole set never sits in memory."""
+        ...
+
+
+class Worker:
+    """Answers about chunks, on one device. Every engine has these, in one process or in many."""
+
+    def __init__(self, settings: Settings, resolved: ResolvedSettings, classifier: Classifier, device: str) -> None:
+        self.settings, self.resolved, self.classifier, self.device = settings, resolved, classifier, device
+        self._placed = False
+
+    def __call__(self, chunk: Chunk) -> Shard:
+        if self.settings.threads is not None:
+            torch.set_num_threads(self.settings.threads)
+        images, labels = chunk.images.to(self.device), chunk.labels.to(self.device)
+        last = chunk.start + len(images) - 1
+        try:
+            if not self._placed:
+                self.classifier.to(self.device)
+                self._placed = True
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the run keeps them
+                run = evaluate(
+                    self.classifier,
+                    images,
+                    labels,
+                    self.resolved.problem,
+                    attacks=self.resolved.attacks,
+                    budget=self.resolved.budget,
+                    seed=self.settings.seed,
+                    eight_bit=self.settings.eight_bit,
+                    batch=self.settings.batch,
+                    tol=self.settings.tol,
+                )
+                return shard_of(chunk, run, self.classifier, self.settings.batch or default_batch(images))
+        except RunError:
+            raise
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            raise RunError(f"samples {chunk.start} to {last}: {type(error).__name__}: {reason}") from error
+
+
+class InProcess:
+    """In this process: one worker and one thread for each device. Each worker has its own model and attacks."""
+
+    def __init__(self, settings: Settings, resolved: ResolvedSettings, classifier: Classifier) -> None:
+        first, *others = settings.devices
+        self._workers = [Worker(settings, resolved, classifier.to(first), first)]
+        self._workers += [
+            Worker(settings, copy.deepcopy(resolved), copy.deepcopy(classifier).to(device), device) for device in others
+        ]
+
+    def shards(self, chunks: Iterable[Chunk]) -> Iterator[Shard]:
+        if len(self._workers) == 1:
+            yield from map(self._workers[0], chunks)
+            return
+        waiting, free = iter(chunks), list(self._workers)
+        with ThreadPoolExecutor(len(self._workers)) as pool:
+            under_way: dict[Future[Shard], Worker] = {}
+            try:
+                while True:
+                    for chunk in islice(waiting, len(free)):
+                        worker = free.pop()
+                        under_way[pool.submit(worker, chunk)] = worker
+                    if not under_way:
+                        return
+                    for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                        free.append(under_way.pop(future))
+                        yield future.result()
+            finally:
+                for future in under_way:
+                    future.cancel()

@@ -1,0 +1,35 @@
+"""Functions in the manner of adversarial-library."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import pytest
+import torch
+
+from compat_models import CLASSES, Net, samples
+from pwcf.compat import adv_lib
+
+
+@pytest.mark.parametrize("norm", [1, 2, math.inf])
+def test_functions_of_adversarial_library(norm: float) -> None:
+    net = Net()
+    images, labels = samples(net)
+    attack = functools.partial(adv_lib.pwcf_min, norm=norm, budget=150)
+    nearest = attack(net, images, labels, targeted=False)  # as adv_lib's run_attack calls it
+    assert (net(nearest).argmax(1) != labels).all()
+    size = torch.linalg.vector_norm((nearest - images).flatten(1).double(), ord=norm, dim=1)
+    eps = size.median().item()
+    within = adv_lib.pwcf_max(net, images, labels, eps, norm, budget=150)
+    moved = torch.linalg.vector_norm((within - images).flatten(1).double(), ord=norm, dim=1)
+    assert moved.max() <= eps * (1 + 1e-6)
+    broken = net(within).argmax(1) != labels
+    assert broken[size <= eps].all()
+    each = adv_lib.pwcf_max(net, images, labels, 1.01 * size, norm, budget=150)
+    assert (net(each).argmax(1) != labels).double().mean() > 0.9
+    images, wanted = images[:9], (labels[:9] + 2) % CLASSES
+    aimed = attack(net, images, wanted, targeted=True)
+    hit = net(aimed).argmax(1) == wanted
+    assert hit.double().mean() > 0.7
+    assert torch.equal(aimed[~hit], images[~hit])
