@@ -849,7 +849,7 @@ def test_names_are_no_markup(place: Place, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_what_chunks_say_is_said_once(place: Place) -> None:
-    from pwcf.runs.figures import warnings_of
+    from pwcf.runs.summary import warnings_of
 
     assert place.run("out", **SAID) == 0
     run = pwcf.load_run(place.path / "out")

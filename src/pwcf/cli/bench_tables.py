@@ -9,7 +9,6 @@ from pwcf.cli import known
 from pwcf.cli.bench_arguments import NORMS
 from pwcf.cli.errors import CommandError
 from pwcf.records import Record, RecordError, check_asked, read_folder
-from pwcf.report import write_report
 
 
 def tables(args: argparse.Namespace, command: str, nets: Sequence[str] = ()) -> None:
@@ -22,8 +21,6 @@ def tables(args: argparse.Namespace, command: str, nets: Sequence[str] = ()) -> 
     records.sort(
         key=lambda r: (order.get(r.cell.net, len(order)), r.cell.net, norms.get(r.cell.norm, len(norms)), r.cell.norm)
     )
-    for sentence in write_report(records, args.out, command):
-        print(sentence, flush=True)
 
 
 def _chosen(args: argparse.Namespace) -> list[Record]:

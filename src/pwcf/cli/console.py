@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pwcf.runs.figures import plain
+from pwcf.runs.summary import json_safe
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
@@ -22,7 +22,7 @@ def console() -> Console:
 
 def print_json(content: Any) -> None:
     """One document."""
-    typer.echo(json.dumps(plain(content), indent=1))
+    typer.echo(json.dumps(json_safe(content), indent=1))
 
 
 def table(heads: Sequence[str], lines: Sequence[Sequence[str]], title: str | None = None) -> Table:

@@ -1,193 +1,253 @@
-"""The tables of a benchmark, from its groups."""
+"""Tables of runs: what each found, attacks against each other, metrics against models, sparsity, who breaks what."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 import torch
 
-from pwcf.analysis import best, compare, describe, robust_accuracy, robust_accuracy_at, spread, wins_and_pairs
-from pwcf.attacks import PRESETS
-from pwcf.records import Record
-from pwcf.report.groups import OURS, Group
+from pwcf._common import statistics
+from pwcf._common.wording import share_text
+from pwcf.analysis import (
+    Agreement,
+    CrossMetric,
+    accuracy_of,
+    attack_scores,
+    attacked_in,
+    attacks_name,
+    comparable_groups,
+    compare,
+    converged_in,
+    eps_text,
+    found_in,
+    metric_name,
+    model_name,
+    quantiles_of,
+    question_name,
+    robust_accuracy,
+    robust_accuracy_at,
+    sparsity_table,
+    wins_and_pairs,
+)
+from pwcf.analysis.masks import aligned, status_values
+from pwcf.evaluation import Run
+from pwcf.problems import MaxLoss, MinRadius
+from pwcf.report.figures.canvas import NothingToShow
 from pwcf.report.table import Table, Value, number
+from pwcf.runs import RecordedRun
 
 NAN = float("nan")
 
 
-def radius_table(groups: Sequence[Group]) -> Table:
-    """Every min-radius cell; the best at each net, norm and budget first."""
-    columns = ("net", "norm", "budget", "attack", "mean", "median", "std", "found", "of", "xi")
-    rows: list[tuple[Value, ...]] = []
-    for group in groups:
-        for budget in group.budgets:
-            cells = {name: cell for (name, at), cell in group.radius_cells.items() if at == budget}
-            for name in sorted(cells, key=lambda name: _rank(group, cells[name])):
-                cell = cells[name]
-                s = spread(cell.radius, group.right)
-                figures = (s.mean, s.median, s.std, s.found, s.right, group.xi(cell.radius))
-                rows.append((group.net, group.norm, budget, name, *figures, *_effort(cell), _stationarity(cell)))
-    return Table((*columns, *EFFORT, "stationarity"), rows)
+def overview_table(runs: Mapping[str, Run]) -> Table:
+    """A row for every run.
 
-
-EFFORT = ("mean passes", "most passes", "seconds an image", "CPU s an image")
-
-
-def _effort(cell: Record) -> tuple[Value, ...]:
-    """Passes and time of a cell."""
-    attacked, n = cell.right, max(len(cell.status), 1)
-    passes = cell.passes[attacked]
-    return (
-        round(float(passes.double().mean()), 1) if len(passes) else NAN,
-        int(passes.max()) if len(passes) else 0,
-        round(cell.header.made.seconds / n, 4),
-        round(cell.header.made.cpu_seconds / n, 4),
-    )
-
-
-def _stationarity(cell: Record) -> float:
-    """Median of the evidence over the attacked samples with a point."""
-    judged = cell.stationarity[cell.right & torch.isfinite(cell.stationarity)]
-    return describe(judged)[1]
-
-
-def _rank(group: Group, cell: Record) -> float:
-    """Small is good."""
-    value = group.fair_mean(cell.radius)
-    return value if value == value else float("inf")
-
-
-def headline(groups: Sequence[Group]) -> tuple[Table, str]:
-    """Ours against the others, and a sentence that counts."""
-    columns = ("net", "norm", "budget", OURS, "best other", "all others together", f"xi of {OURS}", "xi of best other")
-    rows: list[tuple[Value, ...]] = []
-    below_best = below_all = counted = 0
-    for group in groups:
-        for budget in group.budgets:
-            radii = group.radii(budget)
-            ours = radii.pop(OURS, None)
-            radii = {name: radius for name, radius in radii.items() if name not in PRESETS}  # ours is in most of them
-            if ours is None or not radii:
-                continue
-            name = min(radii, key=lambda name: _rank(group, group.radius_cells[name, budget]))
-            together = best(list(radii.values()))
-            means = [group.fair_mean(radius) for radius in (ours, radii[name], together)]
-            counted += 1
-            below_best += means[0] <= means[1]
-            below_all += means[0] <= means[2]
-            texts = [mean_text(group, radius) for radius in (ours, radii[name], together)]
-            if means[0] <= means[1]:
-                texts[0] = f"**{texts[0]}**"
-            else:
-                texts[1] = f"**{texts[1]}**"
-            xis = group.xi(ours), group.xi(radii[name])
-            rows.append((group.net, group.norm, budget, texts[0], f"{texts[1]} {name}", texts[2], *xis))
-    sentence = (
-        f"Mean radii of the samples with a point. Which is better (bold) is decided with missing points counted as "
-        f"the largest radius found: {OURS} is no larger than the best other on {below_best} of {counted}, and no "
-        f"larger than all others together on {below_all} of {counted}. Presets are not among the others."
-    )
-    return Table(columns, rows), sentence
-
-
-def mean_text(group: Group, radius: torch.Tensor) -> str:
-    """A mean radius; how many have a point where not all have."""
-    s = spread(radius, group.right)
-    return number(s.mean) + ("" if s.found == s.right else f" ({s.found} of {s.right})")
-
-
-def accuracy_table(groups: Sequence[Group]) -> Table:
-    """Every max-loss cell, and what all attacks together leave; beside it what the attack's radii say of this eps."""
-    columns = ("net", "norm", "eps", "budget", "attack", "robust accuracy", "by its radii", "clean accuracy")
-    rows: list[tuple[Value, ...]] = []
-    for group in groups:
-        clean = float(group.right.double().mean())
-        for eps, budget in sorted({(eps, budget) for eps, _, budget in group.loss_cells}):
-            cells = {n: cell for (at, n, b), cell in group.loss_cells.items() if (at, b) == (eps, budget)}
-            accuracy = {name: robust_accuracy(cell.adversarial, group.right) for name, cell in cells.items()}
-            where = group.net, group.norm, eps, budget
-            for name in sorted(cells, key=accuracy.__getitem__):
-                own = group.radius_cells.get((name, budget))
-                by_radii = NAN if own is None else robust_accuracy_at(own.radius, group.right, eps)
-                rows.append((*where, name, accuracy[name], by_radii, clean, *_effort(cells[name])))
-            if len(cells) > 1:
-                broken = torch.stack([cell.adversarial for cell in cells.values()]).any(0)
-                together = robust_accuracy(broken, group.right)
-                rows.append((*where, "all together", together, NAN, clean, NAN, NAN, NAN, NAN))
-    return Table(columns + EFFORT, rows)
-
-
-def comparison_table(groups: Sequence[Group]) -> Table:
-    """The paper's table: ours against each other attack at the largest budget, where both have a point."""
-    statistics = ("mean", "median", "std")
-    sides = (OURS, "other", "difference")
+    Robust accuracy is that of max-loss, with its 95 % interval for samples like these; the radius is the median over
+    attacked samples with its quartiles. Unsettled: a longer search may yet make the model look worse. Of max-loss
+    those that stand; of min-radius those whose search did not converge.
+    """
+    if not runs:
+        raise NothingToShow("overview: expected runs, found none")
     columns = (
-        "net",
-        "norm",
-        "budget",
-        "other",
-        "samples",
-        *(f"{side} {what}" for side in sides for what in statistics),
+        "run", "model", "question", "attacks", "samples", "clean", "robust [95 %]", "median radius [quartiles]",
+        "found", "converged", "unsettled", "passes", "seconds",
+    )  # fmt: skip
+    return Table(columns, [_overview(name, run) for name, run in runs.items()])
+
+
+def _overview(name: str, run: Run) -> tuple[Value, ...]:
+    attacked, found = attacked_in(run), found_in(run)
+    n, right = len(run.status), int(attacked.sum())
+    passes = statistics.mean_passes(status_values(run), run.passes.total.cpu().numpy())
+    if isinstance(run.problem, MaxLoss):
+        accuracy = accuracy_of(run)
+        robust = f"{accuracy.robust:.1%} [{accuracy.low:.1%}, {accuracy.high:.1%}]" if n else "–"
+        radius, converged, unsettled = "–", NAN, accuracy.unsettled
+    else:
+        low, middle, high = quantiles_of(run, (0.25, 0.5, 0.75)).values()
+        robust = "–"
+        radius = f"{_radius(middle)} [{_radius(low)}, {_radius(high)}]" if right else "–"
+        converged = int((attacked & converged_in(run)).sum())
+        unsettled = right - converged
+    return (
+        name,
+        model_name(run) if isinstance(run, RecordedRun) else "–",
+        question_name(run),
+        attacks_name(run),
+        n,
+        # Labels of targeted runs are the wanted classes: how many inputs are right is not known.
+        share_text(run.clean_accuracy) if not run.problem.targeted else "–",
+        robust,
+        radius,
+        f"{int(found.sum())} of {right}",
+        converged,
+        unsettled,
+        round(passes, 1),
+        round(run.seconds, 1),
     )
+
+
+def _radius(value: float) -> str:
+    return "∞" if math.isinf(value) else number(value)
+
+
+def radius_table(runs: Mapping[str, Run]) -> Table:
+    """The paper's statistical comparison of radii: every two min-radius runs of one metric that share samples.
+
+    Over samples for which both have a point. Difference: the first's minus the second's, sample by sample; below zero
+    the first is better.
+    """
+    sides = ("first", "second", "difference")
+    statistics = [f"{side} {what}" for side in sides for what in ("mean", "median", "std")]
+    columns = ("metric", "first", "second", "samples", *statistics)
     rows: list[tuple[Value, ...]] = []
-    for group in groups:
-        budget = group.budgets[-1] if group.budgets else 0
-        radii = group.radii(budget)
-        ours = radii.pop(OURS, None)
-        if ours is None:
-            continue
-        for name, radius in radii.items():
-            found = compare(ours, radius, group.right)
-            sides_found = (found.first, found.second, found.difference)
-            values = [value for side in sides_found for value in (side.mean, side.median, side.std)]
-            rows.append((group.net, group.norm, budget, name, found.first.found, *values))
+    for first_name, second_name, first, second in _pairs(runs):
+        right = attacked_in(first) & attacked_in(second)
+        found = compare(first.radius.cpu(), second.radius.cpu(), right)
+        values = [
+            value
+            for side in (found.first, found.second, found.difference)
+            for value in (side.mean, side.median, side.std)
+        ]
+        rows.append((metric_name(first), first_name, second_name, found.first.found, *values))
+    if not rows:
+        raise NothingToShow("radii: expected two min-radius runs of one model in one metric, found none")
     return Table(columns, rows)
 
 
-def pooled_wins(groups: Sequence[Group], norm: str) -> tuple[list[str], torch.Tensor]:
-    """Attacks, and (a, a) the share of samples of all nets on which one clearly beats another, largest budgets.
+def _pairs(runs: Mapping[str, Run]) -> Iterator[tuple[str, str, Run, Run]]:
+    """Every two min-radius runs about one model, metric and data, on the samples they share."""
+    chosen = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
+    for groups in comparable_groups(chosen).values():
+        for members in groups:
+            for (first, a), (second, b) in combinations(members.items(), 2):
+                one, other = aligned((a, b))
+                yield first, second, one, other
 
-    NaN on the diagonal, and where two attacks have no net in common.
+
+def attacks_table(runs: Mapping[str, Run]) -> Table:
+    """Every min-radius run against the others about the same model, metric and data; the best of each budget first.
+
+    xi is AttackBench's local optimality, 1 = as good as all these runs together. Lines are ordered by the mean with
+    missing points counted as the largest radius that any of the runs found.
     """
-    chosen = [group for group in groups if group.norm == norm and group.radius_cells]
-    names = list(dict.fromkeys(name for group in chosen for name in group.radii(group.budgets[-1])))
-    names.sort(key=lambda name: (name != OURS, name))
-    won = torch.zeros(len(names), len(names), dtype=torch.float64)
-    pairs = torch.zeros_like(won)
-    for group in chosen:
-        radii = group.radii(group.budgets[-1])
-        places = torch.tensor([names.index(name) for name in radii])
-        counts, n = wins_and_pairs(list(radii.values()), group.right)
-        won[places[:, None], places] += counts
-        pairs[places[:, None], places] += n
-    share = won / pairs
-    share.fill_diagonal_(NAN)
-    return names, share
+    columns = (
+        "model", "metric", "budget", "attack", "found", "of", "mean radius", "median radius", "xi", "passes",
+        "seconds a sample",
+    )  # fmt: skip
+    scores = attack_scores(runs)
+    if not scores:
+        raise NothingToShow("attacks: expected runs of min-radius, found none")
+    return Table(columns, [
+        (
+            score.model, score.topic, "–" if score.budget is None else score.budget, score.attack, score.found,
+            score.attacked, score.mean, score.median, score.xi, round(score.passes, 1), round(score.seconds, 4),
+        )
+        for score in scores
+    ])  # fmt: skip
 
 
-def wins_table(groups: Sequence[Group]) -> Table:
-    """Long form, per net and norm at the largest budget."""
+def wins_table(runs: Mapping[str, Run]) -> Table:
+    """Every two min-radius runs about one model, metric and data: on how many samples either radius is clearly smaller.
+
+    Clearly: by more than 1 %. A point is better than none; where neither has one nobody wins.
+    """
     rows: list[tuple[Value, ...]] = []
-    for group in groups:
-        if not group.radius_cells:
-            continue
-        budget = group.budgets[-1]
-        names, share = pooled_wins([group], group.norm)
-        for i, winner in enumerate(names):
-            for j, loser in enumerate(names):
-                if i != j:
-                    rows.append((group.net, group.norm, budget, winner, loser, float(share[i, j])))
-    return Table(("net", "norm", "budget", "attack", "against", "share won"), rows)
+    for first_name, second_name, first, second in _pairs(runs):
+        right = attacked_in(first) & attacked_in(second)
+        won, samples = wins_and_pairs([first.radius.cpu(), second.radius.cpu()], right)
+        ahead, behind = int(won[0, 1]), int(won[1, 0])
+        rows.append((metric_name(first), first_name, second_name, ahead, behind, samples - ahead - behind, samples))
+    if not rows:
+        raise NothingToShow("wins: expected two min-radius runs of one model in one metric, found none")
+    return Table(("metric", "first", "second", "first wins", "second wins", "within 1 %", "samples"), rows)
 
 
-def wins_matrix(names: Sequence[str], share: torch.Tensor) -> Table:
-    """For people: row beats column, in percent."""
+def accuracy_table(runs: Mapping[str, Run]) -> Table:
+    """Robust accuracy of every max-loss run, and what all of one model, metric and eps leave together.
+
+    Beside it what the radii of the same attacks with the same budget say of this eps, if such a run is there.
+    """
+    columns = (
+        "model", "metric", "eps", "budget", "attack", "robust accuracy", "low", "high", "by radii", "clean", "passes",
+        "seconds a sample",
+    )  # fmt: skip
     rows: list[tuple[Value, ...]] = []
-    for i, name in enumerate(names):
-        cells = ["" if i == j else _percent(float(share[i, j])) for j in range(len(names))]
-        rows.append((name, *cells))
-    return Table(("", *names), rows)
+    for (model, topic), groups in comparable_groups(runs, _asked_eps).items():
+        radii = [run for members in groups for run in members.values() if isinstance(run.problem, MinRadius)]
+        for members in groups:
+            asked = [run for run in members.values() if isinstance(run.problem, MaxLoss)]
+            if not asked:
+                continue
+            where = model, topic, eps_text(accuracy_of(asked[0]).eps)
+            lines = [(*where, *_accuracy(run, radii)) for run in asked]
+            rows += sorted(lines, key=lambda line: (str(line[3]), line[5]))
+            if len(asked) > 1:
+                shared = aligned(asked)
+                broken = torch.stack([run.adversarial.cpu() for run in shared]).any(0)
+                right = torch.stack([attacked_in(run) for run in shared]).all(0)
+                left = robust_accuracy(broken, right)
+                rows.append((*where, "–", "all together", left, NAN, NAN, NAN, float(right.double().mean()), NAN, NAN))
+    if not rows:
+        raise NothingToShow("accuracy: expected runs of max-loss, found none")
+    return Table(columns, rows)
 
 
-def _percent(value: float) -> str:
-    return "–" if value != value else f"{value:.0%}"
+def _asked_eps(run: Run) -> object:
+    if not isinstance(run.problem, MaxLoss):
+        return None
+    return run.problem.eps if isinstance(run.problem.eps, float) else "per sample"
+
+
+def _accuracy(run: Run, radii: Sequence[Run]) -> tuple[Value, ...]:
+    told, by_radii = accuracy_of(run), NAN
+    for other in radii:
+        if (_budget(other), attacks_name(other)) == (_budget(run), attacks_name(run)):
+            here, there = aligned((run, other))
+            by_radii = robust_accuracy_at(there.radius.cpu(), attacked_in(here) & attacked_in(there), told.eps)
+    passes = statistics.mean_passes(status_values(run), run.passes.total.cpu().numpy())
+    seconds = run.seconds / max(told.samples, 1)
+    return (
+        _budget(run), attacks_name(run), told.robust, told.low, told.high, by_radii, told.clean, round(passes, 1),
+        round(seconds, 4),
+    )  # fmt: skip
+
+
+def _budget(run: Run) -> int | str:
+    return run.header.budget if isinstance(run, RecordedRun) else "–"
+
+
+def cross_metric_table(table: CrossMetric) -> Table:
+    """Median radii, models by rows and metrics by columns."""
+    if not table.models:
+        raise NothingToShow("cross-metric: expected runs of min-radius, found none")
+    rows = [(model, *table.median[i].tolist()) for i, model in enumerate(table.models)]
+    return Table(("model", *table.metrics), list(rows))
+
+
+def sparsity_quartiles(runs: Mapping[str, Run]) -> Table:
+    """Quartiles of ||d||_1 / ||d||_2 of every run."""
+    if not runs:
+        raise NothingToShow("sparsity: expected runs, found none")
+    columns = ("run", "metric", "loss", "attacks", "found", "first quartile", "median", "third quartile")
+    rows: list[tuple[Value, ...]] = [
+        (row.name, row.metric, row.loss or "–", row.attacks, row.found, row.low, row.median, row.high)
+        for row in sparsity_table(runs)
+    ]
+    return Table(columns, rows)
+
+
+def agreement_table(agreement: Agreement) -> Table:
+    """What each attack breaks, breaks alone, and breaks that another one does not; the union comes last."""
+    columns = ("attack", "broken", "alone", *(f"not by {name}" for name in agreement.names))
+    pairs = agreement.only_first
+    rows: list[tuple[Value, ...]] = []
+    for i, name in enumerate(agreement.names):
+        others: list[Value] = [NAN if i == j else int(pairs[i, j]) for j in range(len(agreement.names))]
+        rows.append((name, int(agreement.counts[i]), int(agreement.alone[i]), *others))
+    together = agreement.broken.any(0)
+    left = [int((together & ~row).sum()) for row in agreement.broken]
+    rows.append((f"all together, of {agreement.samples}", agreement.union, NAN, *left))
+    return Table(columns, rows)

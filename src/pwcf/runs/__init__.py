@@ -9,30 +9,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pwcf.runs.errors import RunError
-from pwcf.runs.figures import Figures, figures_of
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header, header_from
 from pwcf.runs.settings import Settings, settings_from
+from pwcf.runs.summary import RunSummary, summarize
 
 if TYPE_CHECKING:
     from pwcf.runs.execution import Listener, Prepared, execute, prepare
     from pwcf.runs.load import RecordedRun, load_run
 
 __all__ = [
-    "Figures",
     "Header",
     "Listener",
     "Prepared",
     "RecordedRun",
     "RunError",
     "RunFolder",
+    "RunSummary",
     "Settings",
     "execute",
-    "figures_of",
     "header_from",
     "load_run",
     "prepare",
     "settings_from",
+    "summarize",
 ]
 
 _LATER = {

@@ -14,11 +14,11 @@ from pwcf.models import Classifier
 from pwcf.models.loading import LoadedModel, ModelError, load_model
 from pwcf.runs.engines import Engine, InProcess
 from pwcf.runs.errors import RunError
-from pwcf.runs.figures import COLUMNS, figures_of
 from pwcf.runs.folder import LOCK, MERGED, RunFolder, read_rows
 from pwcf.runs.header import About, AttackAbout, Header, differences, header_from, made_here
 from pwcf.runs.settings import Settings
 from pwcf.runs.shard import Chunk, Shard, check_tensors
+from pwcf.runs.summary import COLUMNS, summarize
 from pwcf.runs.worker import code_of_metric, plan_of
 
 
@@ -113,7 +113,7 @@ def execute(prepared: Prepared, listeners: Sequence[Listener] = ()) -> RunFolder
             for listener in listeners:
                 listener.end()
         folder.merge()
-        folder.finish(figures_of(header, folder.rows(list(COLUMNS))).to_json())
+        folder.finish(summarize(header, folder.rows(list(COLUMNS))).to_json())
     return folder
 
 

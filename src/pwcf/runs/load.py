@@ -15,11 +15,11 @@ from pwcf.metrics import Custom, Metric, as_metric
 from pwcf.models import Passes
 from pwcf.problems import MaxLoss, MinRadius, Problem
 from pwcf.runs.errors import RunError
-from pwcf.runs.figures import warnings_of
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header, header_from
 from pwcf.runs.settings import Settings
 from pwcf.runs.shard import tensors_of
+from pwcf.runs.summary import warnings_of
 from pwcf.solvers import Status
 from pwcf.verify import AnswerEvidence
 
@@ -39,8 +39,8 @@ class RecordedRun(Run):
     """(n,) the samples' places in the data: all of them, unless the run was stopped"""
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Every column of every sample."""
-        return self.rows.to_pandas()
+        """Every column of every sample; ``attacked`` and ``found`` say over which samples statistics are."""
+        return self.rows.to_pandas().assign(**self._masks())
 
     def select(self, rows: Tensor) -> RecordedRun:
         """The answers about some of the samples (m,), by their places."""

@@ -1,4 +1,4 @@
-"""Every kind of figure and table by its name, with what it needs: what ``pwcf figure`` and ``pwcf table`` offer."""
+"""The registry of figures and tables: every kind by its name, as ``pwcf figure`` and ``pwcf table`` offer them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from pwcf import analysis
-from pwcf.analysis import Trace, metric_name, model_name
+from pwcf.analysis import Trace, eps_text, metric_name, model_name, names_without_question
 from pwcf.problems import MaxLoss, MinRadius
-from pwcf.report import figures, run_tables
+from pwcf.report import figures, tables
 from pwcf.report.figures import NothingToShow, Pair
-from pwcf.report.figures.canvas import without_question
 from pwcf.report.table import Table
 from pwcf.runs import RecordedRun
 from pwcf.runs.originals import original_images
@@ -49,10 +48,12 @@ class Choices:
 
 @dataclass(frozen=True)
 class FigureKind:
+    """A kind of figure."""
+
     about: str
     """a line"""
     draw: Callable[[Runs, Choices], Figure]
-    parts: Callable[[Runs], dict[str, Runs]] = lambda runs: {"": runs}
+    groups: Callable[[Runs], dict[str, Runs]] = lambda runs: {"": runs}
     """runs that belong into one figure, by what is added to its file's name: of many runs not all can be compared"""
     searches: bool = False
     """searches samples again, which takes as long as it took"""
@@ -60,10 +61,12 @@ class FigureKind:
 
 @dataclass(frozen=True)
 class TableKind:
+    """A kind of table."""
+
     about: str
     """a line"""
     make: Callable[[Runs, Choices], Table]
-    parts: Callable[[Runs], dict[str, Runs]] = lambda runs: {"": runs}
+    groups: Callable[[Runs], dict[str, Runs]] = lambda runs: {"": runs}
 
 
 def _radii(runs: Runs, choices: Choices) -> Figure:
@@ -91,7 +94,7 @@ def pairs_of(runs: Runs) -> dict[str, Pair]:
     if len(chosen) == 2:
         (first, a), (second, b) = chosen.items()
         return {"": Pair(first, a, second, b)}
-    short = without_question(chosen)
+    short = names_without_question(chosen)
     several = len({run.header.model.fingerprint for run in chosen.values()}) > 1
     pairs = {}
     for members in _by_topic(chosen, lambda run: run.header.model.fingerprint).values():
@@ -231,7 +234,9 @@ def by_question(runs: Runs) -> dict[str, Runs]:
     asked = {name: run for name, run in runs.items() if isinstance(run.problem, MaxLoss)}
     groups = [_renamed(group, runs) for group in _by_topic(asked, key).values() if len(group) > 1]
     firsts = [next(iter(group.values())) for group in groups]
-    return _named(groups, [f"{model_name(run)}-{metric_name(run)}-{run.header.settings.eps:.4g}" for run in firsts])
+    return _named(
+        groups, [f"{model_name(run)}-{metric_name(run)}-{eps_text(run.header.settings.eps or 0.0)}" for run in firsts]
+    )
 
 
 def _renamed(group: Runs, runs: Runs) -> Runs:
@@ -271,6 +276,14 @@ FIGURES = {
     ),
     "agreement": FigureKind("who breaks what: pairs, alone, together (min-radius: at --eps)", _agreement, by_question),
     "cross-metric": FigureKind("median radii, models by metrics", _cross_metric),
+    "radius-over-budget": FigureKind(
+        "mean radii of attacks over the budget, a panel for every model and metric",
+        lambda runs, choices: figures.radius_over_budget(analysis.attack_scores(runs)),
+    ),
+    "xi": FigureKind(
+        "local optimality of attacks on every model and metric, as a heat map",
+        lambda runs, choices: figures.local_optimality(analysis.attack_scores(runs)),
+    ),
     "loss-clipping": FigureKind(
         "cross-entropy and margin with their clipped forms (needs no run)",
         lambda runs, choices: figures.loss_clipping(),
@@ -280,19 +293,31 @@ FIGURES = {
 TABLES = {
     "overview": TableKind(
         "a row for every run: accuracy or radius, found, converged, unsettled, cost",
-        lambda runs, choices: run_tables.overview_table(runs),
+        lambda runs, choices: tables.overview_table(runs),
     ),
     "radii": TableKind(
-        "statistical comparison of the radii of every two runs", lambda runs, choices: run_tables.radius_table(runs)
+        "statistical comparison of the radii of every two runs", lambda runs, choices: tables.radius_table(runs)
+    ),
+    "attacks": TableKind(
+        "attacks on every model, metric and budget: found, radii, local optimality xi, passes, seconds",
+        lambda runs, choices: tables.attacks_table(runs),
+    ),
+    "wins": TableKind(
+        "every two runs: samples on which either radius is smaller by more than 1 %",
+        lambda runs, choices: tables.wins_table(runs),
+    ),
+    "accuracy": TableKind(
+        "max-loss: robust accuracy of every attack, and of all together",
+        lambda runs, choices: tables.accuracy_table(runs),
     ),
     "cross-metric": TableKind(
         "median radii, models by metrics",
-        lambda runs, choices: run_tables.cross_metric_table(analysis.cross_metric(runs)),
+        lambda runs, choices: tables.cross_metric_table(analysis.cross_metric(runs)),
     ),
-    "sparsity": TableKind("quartiles of ||d||_1 / ||d||_2", lambda runs, choices: run_tables.sparsity_rows(runs)),
+    "sparsity": TableKind("quartiles of ||d||_1 / ||d||_2", lambda runs, choices: tables.sparsity_quartiles(runs)),
     "agreement": TableKind(
         "who breaks what (min-radius: at --eps)",
-        lambda runs, choices: run_tables.agreement_table(_who_breaks_what(runs, choices)),
+        lambda runs, choices: tables.agreement_table(_who_breaks_what(runs, choices)),
         by_question,
     ),
 }
