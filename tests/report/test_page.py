@@ -652,7 +652,7 @@ def test_it_prints_every_section_in_black_on_white(browser, report: Path) -> Non
     visit = Visit(browser, report, scheme="dark")
     visit.page.emulate_media(media="print", color_scheme="dark")
     assert shown(visit) == SECTIONS
-    assert visit.run("[...document.querySelectorAll('main > section')].every(s => s.offsetHeight > 40)")
+    assert visit.run("[...document.querySelectorAll('main > section:not([hidden])')].every(s => s.offsetHeight > 40)")
     assert visit.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not visit.page.locator(".filters").is_visible()
     assert visit.run("[...document.querySelectorAll('.plot svg')].every(s => s.getBoundingClientRect().height > 20)")
@@ -934,6 +934,21 @@ def test_samples_without_logits_are_not_called_misclassified(mixed: Place) -> No
 
 def test_rivals_are_found_among_runs_of_other_data(mixed: Place) -> None:
     assert [each["runs"] for each in told(mixed, "plain", "other", "fab")["agreements"]] == [[0, 2]]
+
+
+def test_runs_that_can_be_compared_have_the_tables_of_the_registry(browser, mixed: Place, tmp_path: Path) -> None:
+    assert told(mixed, "plain", "other")["tables"] == []  # of other data
+    runs = {each: load_run(mixed.path / each) for each in ("plain", "fab")}
+    shown = told(mixed, "plain", "other", "fab")["tables"]
+    assert [each["name"] for each in shown] == ["attacks", "wins"]
+    scores = analysis.attack_scores(runs)
+    assert [row[3] for row in shown[0]["rows"]] == [score.attack for score in scores]
+    assert [row[6:9] for row in shown[0]["rows"]] == [[score.mean, score.median, score.xi] for score in scores]
+    visit = Visit(browser, write_page(folders(mixed, "plain", "fab"), tmp_path / "report.html").path)
+    cells = visit.page.locator("#tables table").first.locator("tbody tr").first.locator("th, td").all_inner_texts()
+    assert f"{scores[0].mean:.4g}" in cells
+    assert visit.complaints == []
+    visit.close()
 
 
 def test_one_sample_in_plain_words(mixed: Place) -> None:

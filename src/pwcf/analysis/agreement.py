@@ -18,7 +18,7 @@ from pwcf.runs import RecordedRun
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of several attacks on the same n samples that are right as they are."""
+    """Which of the same n samples, all classified correctly, several attacks break."""
 
     names: list[str]
     broken: Tensor
@@ -81,7 +81,7 @@ def agreement_of(runs: NamedRuns, eps: float | None = None) -> Agreement:
     listed = aligned(list(runs.values()))
     models = {run.header.model.fingerprint for run in recorded}
     if len(models) > 1:
-        raise ValueError(f"runs: expected one model, found {len(models)}; who breaks what is told of one model")
+        raise ValueError(f"runs: expected one model, found {len(models)}; agreement is about one model")
     if eps is not None:
         one_metric(listed, "agreement_of")
         if losses := [name for name, run in runs.items() if isinstance(run.problem, MaxLoss)]:
@@ -124,7 +124,7 @@ class Comparison:
 
 
 def compare(first: Tensor, second: Tensor, right: Tensor) -> Comparison:
-    """Radii (n,) of two attacks on samples that are right as they are (n,)."""
+    """Compare the radii (n,) of two attacks; ``right`` (n,): classified correctly as they are."""
     both = right & torch.isfinite(first) & torch.isfinite(second)
     n, common = int(right.sum()), int(both.sum())
     values = first[both].double(), second[both].double()
@@ -135,7 +135,7 @@ def compare(first: Tensor, second: Tensor, right: Tensor) -> Comparison:
 def wins(radii: Sequence[Tensor], right: Tensor) -> Tensor:
     """(a, a) float64: [i, j] is the share of samples on which attack i's radius is smaller than j's by over 1 %.
 
-    Of the samples that are right as they are. A point is better than none; where neither has one nobody wins.
+    Of the samples that are classified correctly. A point is better than none; where neither has one nobody wins.
     """
     won, pairs = wins_and_pairs(radii, right)
     return won.double() / pairs

@@ -100,7 +100,7 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
 
 
 def robust_accuracy(adversarial: Tensor, right: Tensor) -> float:
-    """Share of samples (n,) that are right as they are and have no adversarial point; NaN of no samples."""
+    """Share of samples (n,) that are classified correctly and have no adversarial point; NaN of no samples."""
     return float((right & ~adversarial).double().mean())
 
 

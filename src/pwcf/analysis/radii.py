@@ -20,7 +20,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True)
 class EpsChoice:
-    """What one eps would have told of a model whose radii are known."""
+    """What one eps says of a model whose radii are known."""
 
     eps: float
     robust: float
@@ -51,7 +51,7 @@ class RadiusComparison:
 
 
 def radii_of(run: Run) -> Tensor:
-    """(m,) float64, rising: the radii that were found of samples that are right as they are."""
+    """(m,) float64, rising: the radii that were found of samples that are classified correctly."""
     needs_radii(run, "radii")
     return run.radius.cpu().double()[found_in(run)].sort().values
 
@@ -84,7 +84,7 @@ def hardest(run: Run, count: int = 10) -> list[int]:
 
 
 def easiest(run: Run, count: int = 10) -> list[int]:
-    """Samples that take least, of those that are right as they are."""
+    """Samples that take least, of those that are classified correctly."""
     return _ordered(run, count, descending=False)
 
 
@@ -110,7 +110,7 @@ def compare_radii(first: Run, second: Run) -> RadiusComparison:
 
 @dataclass(frozen=True)
 class Spread:
-    """Of the samples that are right as they are: how many there are, and the radii of those with a point.
+    """Of the samples that are classified correctly: how many there are, and the radii of those with a point.
 
     A sample without a point has no radius; the mean leaves it out, so ``found`` belongs beside it. NaN: none found.
     """
@@ -124,7 +124,7 @@ class Spread:
 
 
 def spread(radius: Tensor, right: Tensor) -> Spread:
-    """Of radii (n,), inf where there is no point, and whether the samples are right as they are (n,)."""
+    """Spread of radii (n,), inf where there is no point; ``right`` (n,): classified correctly as they are."""
     values = radius[right]
     return Spread(len(values), int(torch.isfinite(values).sum()), *describe(values[torch.isfinite(values)]))
 

@@ -89,7 +89,7 @@ def trace(
     budget: int = BUDGET,
     seed: int = 0,
 ) -> list[Trace]:
-    """Let an attack answer and watch: a trace for every sample, empty where the model is wrong as it is.
+    """Let an attack answer and watch: a trace for every sample, empty where the model misclassifies it as it is.
 
     Args:
         model, images, labels, problem, attack, seed: as for ``evaluate``.

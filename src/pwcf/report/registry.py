@@ -67,6 +67,8 @@ class TableKind:
     """a line"""
     make: Callable[[Runs, Choices], Table]
     groups: Callable[[Runs], dict[str, Runs]] = lambda runs: {"": runs}
+    on_page: Callable[[Runs], Runs] | None = None
+    """the runs for which the HTML page has this table, too; None: it has not"""
 
 
 def _radii(runs: Runs, choices: Choices) -> Figure:
@@ -132,7 +134,9 @@ def _trajectories(runs: Runs, choices: Choices) -> Figure:
             return [place_of(run, choices.sample)]
         attacked = analysis.attacked_in(run).nonzero().squeeze(1).tolist()
         if not attacked:
-            raise NothingToShow("trajectories: expected attacked samples, found none: all are wrong as they are")
+            raise NothingToShow(
+                "trajectories: expected attacked samples, found none: all are misclassified as they are"
+            )
         return [int(attacked[0])]
 
     return figures.trajectories(_traces(runs, choices, one))
@@ -226,7 +230,7 @@ def by_model(runs: Runs) -> dict[str, Runs]:
 
 
 def by_question(runs: Runs) -> dict[str, Runs]:
-    """Max-loss runs about one model, metric and eps: who breaks what is told of these."""
+    """Max-loss runs about one model, metric and eps: their agreement can be shown."""
 
     def key(run: RecordedRun) -> object:
         return run.header.model.fingerprint, run.header.settings.eps
@@ -237,6 +241,23 @@ def by_question(runs: Runs) -> dict[str, Runs]:
     return _named(
         groups, [f"{model_name(run)}-{metric_name(run)}-{eps_text(run.header.settings.eps or 0.0)}" for run in firsts]
     )
+
+
+def rivals(runs: Runs) -> Runs:
+    """Min-radius runs about a model, metric and data that another one is about as well."""
+    asked = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
+    groups = [members for parts in analysis.comparable_groups(asked).values() for members in parts]
+    several = {name for members in groups if len(members) > 1 for name in members}
+    return {name: run for name, run in runs.items() if name in several}
+
+
+def page_tables(runs: Runs) -> dict[str, tuple[str, Table]]:
+    """The tables that the HTML page shows about these runs, with a line about each."""
+    found = {}
+    for name, kind in TABLES.items():
+        if kind.on_page is not None and (members := kind.on_page(runs)):
+            found[name] = kind.about, kind.make(members, Choices())
+    return found
 
 
 def _renamed(group: Runs, runs: Runs) -> Runs:
@@ -301,10 +322,12 @@ TABLES = {
     "attacks": TableKind(
         "attacks on every model, metric and budget: found, radii, local optimality xi, passes, seconds",
         lambda runs, choices: tables.attacks_table(runs),
+        on_page=rivals,
     ),
     "wins": TableKind(
         "every two runs: samples on which either radius is smaller by more than 1 %",
         lambda runs, choices: tables.wins_table(runs),
+        on_page=rivals,
     ),
     "accuracy": TableKind(
         "max-loss: robust accuracy of every attack, and of all together",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,17 @@ class Table:
 
     columns: tuple[str, ...]
     rows: list[tuple[Value, ...]]
+
+    @classmethod
+    def of(cls, records: Iterable[object], columns: Mapping[str, str]) -> Table:
+        """A row for every record.
+
+        Args:
+            records: dataclass objects, as analyses return them; None is shown as a dash.
+            columns: the head of every column, and the attribute that it shows.
+        """
+        found = ([getattr(record, name) for name in columns.values()] for record in records)
+        return cls(tuple(columns), [tuple("–" if value is None else value for value in row) for row in found])
 
     def markdown(self) -> list[str]:
         rule = ["---:" if number else "---" for number in self._numbers]

@@ -133,20 +133,12 @@ def attacks_table(runs: Mapping[str, Run]) -> Table:
     xi is AttackBench's local optimality, 1 = as good as all these runs together. Lines are ordered by the mean with
     missing points counted as the largest radius that any of the runs found.
     """
-    columns = (
-        "model", "metric", "budget", "attack", "found", "of", "mean radius", "median radius", "xi", "passes",
-        "seconds a sample",
-    )  # fmt: skip
     scores = attack_scores(runs)
     if not scores:
         raise NothingToShow("attacks: expected runs of min-radius, found none")
-    return Table(columns, [
-        (
-            score.model, score.topic, "–" if score.budget is None else score.budget, score.attack, score.found,
-            score.attacked, score.mean, score.median, score.xi, round(score.passes, 1), round(score.seconds, 4),
-        )
-        for score in scores
-    ])  # fmt: skip
+    heads = {"metric": "topic", "of": "attacked", "mean radius": "mean", "median radius": "median"}
+    columns = ("model", "metric", "budget", "attack", "found", "of", "mean radius", "median radius", "xi", "passes")
+    return Table.of(scores, {head: heads.get(head, head) for head in columns} | {"seconds a sample": "seconds"})
 
 
 def wins_table(runs: Mapping[str, Run]) -> Table:
@@ -202,16 +194,16 @@ def _asked_eps(run: Run) -> object:
 
 
 def _accuracy(run: Run, radii: Sequence[Run]) -> tuple[Value, ...]:
-    told, by_radii = accuracy_of(run), NAN
+    accuracy, by_radii = accuracy_of(run), NAN
     for other in radii:
         if (_budget(other), attacks_name(other)) == (_budget(run), attacks_name(run)):
             here, there = aligned((run, other))
-            by_radii = robust_accuracy_at(there.radius.cpu(), attacked_in(here) & attacked_in(there), told.eps)
+            by_radii = robust_accuracy_at(there.radius.cpu(), attacked_in(here) & attacked_in(there), accuracy.eps)
     passes = statistics.mean_passes(status_values(run), run.passes.total.cpu().numpy())
-    seconds = run.seconds / max(told.samples, 1)
+    seconds = run.seconds / max(accuracy.samples, 1)
     return (
-        _budget(run), attacks_name(run), told.robust, told.low, told.high, by_radii, told.clean, round(passes, 1),
-        round(seconds, 4),
+        _budget(run), attacks_name(run), accuracy.robust, accuracy.low, accuracy.high, by_radii, accuracy.clean,
+        round(passes, 1), round(seconds, 4),
     )  # fmt: skip
 
 

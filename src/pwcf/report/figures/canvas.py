@@ -71,7 +71,7 @@ class NothingToShow(ValueError):
 
 
 def drawn(function: Callable[P, Figure]) -> Callable[P, Figure]:
-    """In the style of all figures, whatever the caller's own; told in a sentence where matplotlib is missing."""
+    """In the style of all figures, whatever the caller's own; an error in one sentence where matplotlib is missing."""
 
     @wraps(function)
     def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:

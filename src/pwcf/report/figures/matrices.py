@@ -119,5 +119,5 @@ def write_numbers(axis: Axes, values: Tensor, shades: Tensor, text: Callable[[fl
             shade = float(shades[i, j])
             if math.isnan(value):
                 continue
-            told = "∞" if math.isinf(value) else text(value)
-            axis.text(j, i, told, ha="center", va="center", fontsize=SMALL, color="white" if shade < DARK else "black")
+            shown = "∞" if math.isinf(value) else text(value)
+            axis.text(j, i, shown, ha="center", va="center", fontsize=SMALL, color="white" if shade < DARK else "black")

@@ -84,7 +84,7 @@ class _Answer(NamedTuple):
     edges: Tensor
     share: Tensor
     untouched: float
-    told: str
+    caption: str
 
 
 def _answer(name: str, run: Run, places: Mapping[int, int], images: Tensor, sample: int) -> _Answer:
@@ -96,10 +96,10 @@ def _answer(name: str, run: Run, places: Mapping[int, int], images: Tensor, samp
     image = images[sample : sample + 1].detach().cpu()
     found = magnitudes_of(one, image, [0], bins=25)
     d = perturbations_of(one, image)[0]
-    return _Answer(one.x_adv[0].detach().cpu(), d, found.edges, found.share, found.untouched, _told(one))
+    return _Answer(one.x_adv[0].detach().cpu(), d, found.edges, found.share, found.untouched, _caption(one))
 
 
-def _told(one: Run) -> str:
+def _caption(one: Run) -> str:
     """What the model says of the point, and how far it is."""
     metric = metric_label(one.problem.metric.name)
     distance = f"{metric} {float(one.radius[0]):.3g}"
@@ -127,7 +127,7 @@ def _column(axes: list[Axes], name: str, answer: _Answer, image: Tensor, bounds:
         axis.set_visible(True)
     axes[0].set_title(two_lines(name, 18), fontsize=SMALL)
     draw_input(axes[0], answer.x_adv, bounds, image)
-    axes[0].set_xlabel(answer.told, fontsize=SMALL)
+    axes[0].set_xlabel(answer.caption, fontsize=SMALL)
     full = draw_perturbation(axes[1], answer.perturbation)
     axes[1].set_xlabel(f"± {full:.2g}", fontsize=SMALL)
     width = float(answer.edges[1] - answer.edges[0])

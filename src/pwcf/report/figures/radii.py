@@ -54,8 +54,8 @@ Eps = Sequence[float] | Mapping[str, Sequence[float]]
 HISTOGRAMS = 3
 """more than so many in one panel hide each other: they are drawn as shares of samples up to a radius"""
 
-TOLD = 2
-"""runs whose shares are told one by one"""
+LISTED = 2
+"""runs whose shares are written one by one"""
 LOGARITHMIC = 30
 """how many times the least radius the largest may be on a linear axis"""
 UNEVEN = 15
@@ -137,7 +137,7 @@ def _distribution(
 
 def _what_it_breaks(eps: float, members: Mapping[str, Run], short: Mapping[str, str]) -> str:
     shares = {name: eps_choices(run, (eps,))[0].within for name, run in members.items()}
-    if len(shares) > TOLD:
+    if len(shares) > LISTED:
         return f"eps {eps_text(eps)} breaks {percent(min(shares.values()))} to {percent(max(shares.values()))}"
     if len(shares) == 1:
         return f"eps {eps_text(eps)} breaks {percent(next(iter(shares.values())))}"

@@ -32,7 +32,7 @@ def cards(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
         data = each.data if several else ""
         card = grouped.setdefault((title, data), {"title": title, "about": about, "data": data, "runs": []})
         card["runs"].append({"run": i, **(_accuracy(each) if each.max_loss else _radius(each))})
-    # What is told of one set of data together, and radii before accuracies.
+    # Cards about one data set together, radii before accuracies.
     sets = list(dict.fromkeys(each.data for each in runs))
     return sorted(
         grouped.values(),

@@ -40,6 +40,7 @@ from pwcf.report.page.runs import (
     panel_groups,
     several_data_sets,
 )
+from pwcf.report.registry import page_tables
 from pwcf.runs import RecordedRun
 from pwcf.runs.comparison import sample_places
 
@@ -50,7 +51,7 @@ STEPS = 800
 _QUARTILES = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64)
 FIRST = 6
 """hardest and easiest samples that are named"""
-# Where papers ask (CIFAR, ImageNet, MNIST): what an eps of this size would have told is a question readers have.
+# Where papers ask (CIFAR, ImageNet, MNIST): readers ask what an eps of this size says.
 USUAL_EPS: dict[str, dict[str, float]] = {
     "linf": {"2/255": 2 / 255, "4/255": 4 / 255, "8/255": 8 / 255, "0.1": 0.1, "0.3": 0.3},
     "l2": {"0.5": 0.5, "1.5": 1.5},
@@ -104,7 +105,7 @@ def _thinned(curve: Curve) -> dict[str, list[float]]:
 
 
 def radius_panels(runs: Sequence[PageRun], number: dict[Key, int]) -> list[dict[str, Any]]:
-    """How radii are spread, what usual eps would have told, and the ends of the list."""
+    """How radii are spread, what usual eps say of them, and the easiest and hardest samples."""
     panels = []
     for (metric, data, targeted), members in panel_groups(runs).items():
         asked = [(i, each) for i, each in members if not each.max_loss]
@@ -228,6 +229,14 @@ def _reach(values: Sequence[Tensor]) -> float:
     return float(min(together.max(), 2 * torch.quantile(together, 0.95))) * 1.02 or 1.0
 
 
+def registry_tables(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
+    """The tables of the registry that a page shows, as they are."""
+    return [
+        {"name": name, "about": about, "columns": table.columns, "rows": [json_number(list(row)) for row in table.rows]}
+        for name, (about, table) in page_tables({each.name: each.run for each in runs}).items()
+    ]
+
+
 def contributions(each: PageRun) -> list[dict[str, Any]]:
     """A line for every attack of a run."""
     found = found_in(each.run)
@@ -251,7 +260,7 @@ def contributions(each: PageRun) -> list[dict[str, Any]]:
 def agreements(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
     """Between runs of one model that differ in their attacks.
 
-    Not between the attacks of one run: a later one is told what earlier ones found and credited only where it
+    Not between the attacks of one run: a later one starts from what earlier ones found and credited only where it
     improves on that, so what it would have broken by itself nobody knows.
     """
     made = []

@@ -88,6 +88,7 @@ def _content(runs: Sequence[PageRun], title: str | None, remarks: list[str]) -> 
         "statuses": panels.statuses(runs),
         "agreements": panels.agreements(runs),
         "cross": _cross(runs),
+        "tables": panels.registry_tables(runs),
         "remarks": remarks,
         "status_sentences": {status.value: status.sentence for status in Status},
     }
