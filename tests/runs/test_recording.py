@@ -187,7 +187,7 @@ def test_some_samples_of_a_recorded_run(place: Place) -> None:
 
 
 def test_what_chunks_say_is_said_once(place: Place) -> None:
-    from pwcf.runs.figures import warnings_of
+    from pwcf.runs.summary import warnings_of
 
     assert place.run("out", **SAID) == 0
     run = pwcf.load_run(place.path / "out")

@@ -1,35 +1,53 @@
 """What answers mean: functions of runs, and of radii and verdicts as tensors. Numbers only; figures are in report."""
 
-from pwcf.analysis.accuracy import (
+from pwcf.analysis.agreement import (
+    Agreement,
+    Comparison,
+    agreement,
+    agreement_of,
+    agreement_within,
+    compare,
+    wins,
+    wins_and_pairs,
+)
+from pwcf.analysis.curves import (
     Accuracy,
+    Crossing,
     Curve,
     accuracy_of,
+    crossings,
+    curve_of,
+    curves_of,
+    model_crossings,
     robust_accuracy,
     robust_accuracy_at,
     robust_accuracy_curve,
+    stable_crossings,
     wilson,
 )
-from pwcf.analysis.agreement import Agreement, agreement, agreement_of, agreement_within
-from pwcf.analysis.comparison import Comparison, compare, wins, wins_and_pairs
-from pwcf.analysis.cross_metric import CrossMetric, cross_metric
-from pwcf.analysis.curves import Crossing, crossings, curve_of, curves_of
-from pwcf.analysis.data_sets import data_groups, data_name, data_names, topics
-from pwcf.analysis.of_runs import (
+from pwcf.analysis.masks import align, attacked_in, converged_in, defined_in, found_in
+from pwcf.analysis.naming import (
     NamedRuns,
-    align,
-    attacked_in,
+    RunLabel,
     attacks_name,
-    converged_in,
-    defined_in,
+    by_topic,
+    comparable_groups,
+    data_groups,
+    data_name,
+    data_names,
     eps_text,
-    found_in,
     metric_name,
     model_name,
+    model_names,
     name_runs,
+    names_without_question,
     question_name,
+    question_title,
+    run_labels,
+    topics,
     unique_names,
 )
-from pwcf.analysis.optimality import area, best, largest_finite, local_optimality
+from pwcf.analysis.optimality import AttackScore, area, attack_scores, best, largest_finite, local_optimality
 from pwcf.analysis.patterns import (
     Magnitudes,
     PatternDifference,
@@ -43,23 +61,27 @@ from pwcf.analysis.patterns import (
     sparsity_table,
 )
 from pwcf.analysis.radii import (
+    CrossMetric,
     EpsChoice,
     RadiusComparison,
+    Spread,
     compare_radii,
+    cross_metric,
+    describe,
     easiest,
     eps_choices,
+    filled_mean,
     hardest,
     quantiles_of,
     radii_of,
+    spread,
 )
-from pwcf.analysis.retrace import retrace
-from pwcf.analysis.spread import Spread, describe, filled_mean, spread
-from pwcf.analysis.termination import Termination, termination_of
-from pwcf.analysis.trajectory import Trace, trace
+from pwcf.analysis.trajectory import Termination, Trace, retrace, termination_of, trace
 
 __all__ = [
     "Accuracy",
     "Agreement",
+    "AttackScore",
     "Comparison",
     "CrossMetric",
     "Crossing",
@@ -69,6 +91,7 @@ __all__ = [
     "NamedRuns",
     "PatternDifference",
     "RadiusComparison",
+    "RunLabel",
     "SparsityRow",
     "Spread",
     "Termination",
@@ -80,9 +103,12 @@ __all__ = [
     "align",
     "amplified",
     "area",
+    "attack_scores",
     "attacked_in",
     "attacks_name",
     "best",
+    "by_topic",
+    "comparable_groups",
     "compare",
     "compare_radii",
     "converged_in",
@@ -106,20 +132,26 @@ __all__ = [
     "local_optimality",
     "magnitudes_of",
     "metric_name",
+    "model_crossings",
     "model_name",
+    "model_names",
     "name_runs",
+    "names_without_question",
     "pattern_difference",
     "perturbations_of",
     "quantiles_of",
     "question_name",
+    "question_title",
     "radii_of",
     "retrace",
     "robust_accuracy",
     "robust_accuracy_at",
     "robust_accuracy_curve",
+    "run_labels",
     "sparsity_of",
     "sparsity_table",
     "spread",
+    "stable_crossings",
     "termination_of",
     "topics",
     "trace",

@@ -1,14 +1,16 @@
-"""Which attacks break the same samples, which break some that no other does, and what all break together."""
+"""Attacks against each other, sample by sample: whose radii are smaller, and who breaks what the others do not."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from pwcf.analysis.of_runs import NamedRuns, align, attacked_in, one_metric
+from pwcf.analysis.masks import aligned, attacked_in, one_metric
+from pwcf.analysis.naming import NamedRuns
+from pwcf.analysis.radii import Spread, describe
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss, MinRadius
 from pwcf.runs import RecordedRun
@@ -16,7 +18,7 @@ from pwcf.runs import RecordedRun
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of several attacks on the same n samples that are right as they are."""
+    """Which of the same n samples, all classified correctly, several attacks break."""
 
     names: list[str]
     broken: Tensor
@@ -76,12 +78,10 @@ def agreement_of(runs: NamedRuns, eps: float | None = None) -> Agreement:
     if not runs:
         raise ValueError("runs: expected at least one, found none")
     recorded = [run for run in runs.values() if isinstance(run, RecordedRun)]
-    listed: list[Run] = [*align(recorded)] if len(recorded) == len(runs) else list(runs.values())
-    if len({len(run.status) for run in listed}) > 1:
-        raise ValueError("runs: expected the same samples, found different numbers of them")
+    listed = aligned(list(runs.values()))
     models = {run.header.model.fingerprint for run in recorded}
     if len(models) > 1:
-        raise ValueError(f"runs: expected one model, found {len(models)}; who breaks what is told of one model")
+        raise ValueError(f"runs: expected one model, found {len(models)}; agreement is about one model")
     if eps is not None:
         one_metric(listed, "agreement_of")
         if losses := [name for name, run in runs.items() if isinstance(run.problem, MaxLoss)]:
@@ -107,3 +107,42 @@ def _broken(run: Run, eps: float | None) -> Tensor:
     if eps is None:
         raise ValueError(f"eps: expected a number for {run.problem}, found none")
     return run.radius.cpu() <= eps
+
+
+# A radius that is smaller by less than this share is the same radius: attacks stop somewhere near the boundary.
+CLEARLY = 0.01
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The paper's "statistical comparison of the minimal radius": over the samples for which both have a point."""
+
+    first: Spread
+    second: Spread
+    difference: Spread
+    """the first's radius minus the second's: below zero the first is better"""
+
+
+def compare(first: Tensor, second: Tensor, right: Tensor) -> Comparison:
+    """Compare the radii (n,) of two attacks; ``right`` (n,): classified correctly as they are."""
+    both = right & torch.isfinite(first) & torch.isfinite(second)
+    n, common = int(right.sum()), int(both.sum())
+    values = first[both].double(), second[both].double()
+    sides = (*values, values[0] - values[1])
+    return Comparison(*(Spread(n, common, *describe(side)) for side in sides))
+
+
+def wins(radii: Sequence[Tensor], right: Tensor) -> Tensor:
+    """(a, a) float64: [i, j] is the share of samples on which attack i's radius is smaller than j's by over 1 %.
+
+    Of the samples that are classified correctly. A point is better than none; where neither has one nobody wins.
+    """
+    won, pairs = wins_and_pairs(radii, right)
+    return won.double() / pairs
+
+
+def wins_and_pairs(radii: Sequence[Tensor], right: Tensor) -> tuple[Tensor, int]:
+    """(a, a) int64 on how many samples each attack beats each other one, and of how many samples: these add up."""
+    values = torch.stack([radius.double() for radius in radii])[:, right]
+    clearly = values[:, None] < (1 - CLEARLY) * values[None, :]
+    return clearly.sum(2), int(right.sum())

@@ -10,10 +10,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from pwcf._common import statistics
+from pwcf.analysis.masks import aligned, attacked_in, status_values
+from pwcf.analysis.naming import NamedRuns, attacks_name, comparable_groups
+from pwcf.analysis.radii import filled_mean
+from pwcf.problems import MinRadius
+from pwcf.runs import RecordedRun
 
 
 def best(radii: Sequence[Tensor]) -> Tensor:
@@ -47,3 +56,81 @@ def local_optimality(radius: Tensor, best: Tensor, right: Tensor) -> float:
     if not room > 1e-12 * eps_max:
         return float("nan")
     return 1 - (area(radius, right, eps_max) - least) / room
+
+
+@dataclass(frozen=True)
+class AttackScore:
+    """How one min-radius run compares with all others about the same model, metric and data."""
+
+    run: str
+    model: str
+    topic: str
+    """metric, and data where there are several"""
+    attack: str
+    budget: int | None
+    """None for runs that were not recorded"""
+    attacked: int
+    """samples that all runs of the group share and attacked"""
+    found: int
+    mean: float
+    """of the radii that were found"""
+    median: float
+    """over all attacked samples, inf where most have no point"""
+    filled_mean: float
+    """with the largest radius that any run found for samples without a point: to find only what is near is no merit"""
+    xi: float
+    """local optimality against the pointwise best of all runs of the group"""
+    passes: float
+    seconds: float
+    """per sample of the run"""
+
+
+def attack_scores(runs: NamedRuns) -> list[AttackScore]:
+    """Scores of all min-radius runs, on the samples that those about one model, metric and data share.
+
+    Returns:
+        In the order of models and metrics; within them by budget, the best first.
+    """
+    asked = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
+    scores: list[AttackScore] = []
+    for (model, topic), parts in comparable_groups(asked).items():
+        for members in parts:
+            found = _scores(model, topic, members)
+            scores += sorted(found, key=lambda score: (score.budget or 0, _last_if_nan(score.filled_mean)))
+    return scores
+
+
+def _scores(model: str, topic: str, members: NamedRuns) -> list[AttackScore]:
+    shared = dict(zip(members, aligned(list(members.values())), strict=True))
+    right = torch.stack([attacked_in(run) for run in shared.values()]).all(0)
+    radii = {name: run.radius.cpu().double() for name, run in shared.items()}
+    together = best(list(radii.values()))
+    finite = [largest_finite(radius, right) for radius in radii.values()]
+    worst = max((radius for radius in finite if not math.isnan(radius)), default=math.nan)
+    scores = []
+    for name, run in shared.items():
+        some = run.select(right.nonzero().squeeze(1))
+        status, radius = status_values(some), some.radius.cpu().numpy()
+        adversarial = some.adversarial.cpu().numpy()
+        scores.append(
+            AttackScore(
+                run=name,
+                model=model,
+                topic=topic,
+                attack=attacks_name(run),
+                budget=run.header.budget if isinstance(run, RecordedRun) else None,
+                attacked=len(status),
+                found=int(statistics.found(status, adversarial).sum()),
+                mean=statistics.mean_radius(status, adversarial, radius),
+                median=statistics.median_radius(status, radius),
+                filled_mean=filled_mean(radii[name], right, worst),
+                xi=local_optimality(radii[name], together, right) if len(status) else math.nan,
+                passes=statistics.mean_passes(status, some.passes.total.cpu().numpy()),
+                seconds=members[name].seconds / max(len(members[name].status), 1),
+            )
+        )
+    return scores
+
+
+def _last_if_nan(value: float) -> float:
+    return math.inf if math.isnan(value) else value

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.analysis.of_runs import NamedRuns, attacks_name, found_in, metric_name, needs_recording, shared_places
+from pwcf.analysis.masks import found_in, needs_recording, shared_places
+from pwcf.analysis.naming import NamedRuns, attacks_name, metric_name
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss
 from pwcf.runs import RecordedRun

@@ -1,4 +1,4 @@
-"""What a search does on its way: every point an attack asks the model about, whoever's attack it is.
+"""Searches: every point an attack asks the model about, once more for recorded runs, and when and why they end.
 
 Attacks see the model through one object that counts their passes. The one here also takes notes, so no attack has to
 be told to keep a history: ours, ports and other people's libraries are watched alike.
@@ -6,18 +6,23 @@ be told to keep a history: ours, ports and other people's libraries are watched 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from pwcf.analysis.masks import attacked_in
 from pwcf.attacks import AttackLike, Task, as_attack
-from pwcf.evaluation import BUDGET, default_batch
+from pwcf.evaluation import BUDGET, Run, default_batch
 from pwcf.losses import as_loss
 from pwcf.metrics import distance64
 from pwcf.models import Classifier, CountedClassifier, check_inputs
 from pwcf.problems import MaxLoss, Problem, is_defined, is_wrong
+from pwcf.runs import RecordedRun
+from pwcf.runs.originals import original_images
+from pwcf.runs.resolve import open_model, resolve
 
 # Distances at eps are rounded; so much more is still within.
 SLACK = 1e-6
@@ -83,7 +88,7 @@ def trace(
     budget: int = BUDGET,
     seed: int = 0,
 ) -> list[Trace]:
-    """Let an attack answer and watch: a trace for every sample, empty where the model is wrong as it is.
+    """Let an attack answer and watch: a trace for every sample, empty where the model misclassifies it as it is.
 
     Args:
         model, images, labels, problem, attack, seed: as for ``evaluate``.
@@ -167,3 +172,53 @@ class _Watched(CountedClassifier):
             mine = owner == sample
             found.append(Trace(passes[mine], distance[mine], loss[mine], outside[mine], wrong[mine], eps[sample]))
         return found
+
+
+def retrace(run: RecordedRun, samples: Sequence[int]) -> dict[str, list[Trace]]:
+    """By attack, a trace for each of the samples, by their places in the run.
+
+    Each attack searches by itself with an equal share of the budget, all of it for the search: it is not told what
+    others found, and nothing is kept for checks, evidence or the grid of 8-bit images. Radii may differ from the run's.
+    """
+    settings = run.header.settings
+    model = open_model(settings)
+    some = run.select(torch.as_tensor(list(samples), dtype=torch.int64))
+    device = settings.devices[0]
+    images = original_images(some).to(device)
+    labels = torch.from_numpy(some.rows["label"].to_numpy().copy()).to(device)
+    with model.classifier.in_use(), torch.no_grad():
+        classes = model.classifier(images[:1]).shape[1]
+    plan = resolve(settings, model.classifier, classes)
+    share = plan.budget // len(plan.attacks)
+    return {
+        attack.name: trace(model.classifier, images, labels, plan.problem, attack, budget=share, seed=settings.seed)
+        for attack in plan.attacks
+    }
+
+
+@dataclass(frozen=True)
+class Termination:
+    """Of the m samples that were attacked."""
+
+    passes: Tensor
+    """(m,) int64 forward + backward, of all attacks, checks and evidence together"""
+    seconds: Tensor
+    """(m,) float64. Samples that were worked on together share their time: run with --chunk 1 for each one's own."""
+    status: dict[str, int]
+    """how many ended in which way"""
+    budget: int | None
+    """how many passes a sample could have had; None for runs that were not recorded"""
+
+
+def termination_of(run: Run) -> Termination:
+    """When and how the searches of a run ended."""
+    attacked = attacked_in(run)
+    places = attacked.nonzero().squeeze(1).tolist()
+    status = Counter(run.status[i].value for i in places)
+    n = max(len(run.status), 1)
+    if isinstance(run, RecordedRun):
+        seconds = torch.from_numpy(run.rows["seconds"].to_numpy().copy()).double()
+    else:
+        seconds = torch.full((len(run.status),), run.seconds / n, dtype=torch.float64)
+    budget = run.header.budget if isinstance(run, RecordedRun) else None
+    return Termination(run.passes.total[attacked], seconds[attacked], dict(status.most_common()), budget)

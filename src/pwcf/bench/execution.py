@@ -10,10 +10,10 @@ from typing import Literal
 
 from pwcf.bench.grid import Cell
 from pwcf.runs.execution import Listener, execute, prepare
-from pwcf.runs.figures import COLUMNS, Figures, figures_of
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.resolve import Loader, UnsupportedError
 from pwcf.runs.settings import RunError, Settings
+from pwcf.runs.summary import COLUMNS, RunSummary, summarize
 
 State = Literal["measured", "kept", "skipped", "failed"]
 
@@ -26,7 +26,7 @@ class Outcome:
     path: Path
     state: State
     """measured now; kept, for it was complete; skipped, for the attack does not support the question; failed"""
-    figures: Figures | None = None
+    summary: RunSummary | None = None
     reason: str = ""
     """why it was skipped or failed"""
 
@@ -65,5 +65,5 @@ def run_cells(
         except RunError as error:
             yield Outcome(cell, path, "failed", reason=str(error))
         else:
-            figures = figures_of(prepared.header, folder.rows(list(COLUMNS)))
-            yield Outcome(cell, path, "kept" if was_complete else "measured", figures)
+            summary = summarize(prepared.header, folder.rows(list(COLUMNS)))
+            yield Outcome(cell, path, "kept" if was_complete else "measured", summary)

@@ -121,7 +121,7 @@ class _Lines:
         return [each for each in self.outcomes if each.state == "failed"]
 
     def state(self) -> str:
-        done = sum(each.figures is not None for each in self.outcomes)
+        done = sum(each.summary is not None for each in self.outcomes)
         skipped = sum(each.state == "skipped" for each in self.outcomes)
         return f"{done} of {len(self.cells) - skipped} cells are complete in {self.out}"
 
@@ -130,12 +130,12 @@ class _Lines:
         number = f"[{len(self.outcomes)}/{len(self.cells)}] {outcome.cell}"
         if outcome.state == "skipped":
             self._say(f"{number}: skipped, {outcome.reason.partition(': ')[2] or outcome.reason}")
-        elif outcome.figures is None:
+        elif outcome.summary is None:
             self._say(f"{number}: failed, {outcome.reason}; the others go on")
         else:
             there = "there already, " if outcome.state == "kept" else ""
-            self._say(f"{number}: {there}{_figures(outcome)}{self._left()}")
-            for sentence in outcome.figures.warnings:
+            self._say(f"{number}: {there}{_summary_text(outcome)}{self._left()}")
+            for sentence in outcome.summary.warnings:
                 if sentence not in self._told:
                     self._told.add(sentence)
                     self._say(f"    warning: {sentence}")
@@ -153,8 +153,8 @@ class _Lines:
     def _left(self) -> str:
         """How long the rest takes, by the seconds a pass of the budget has taken so far."""
         rest = self.cells[len(self.outcomes) :]
-        done = [each for each in self.outcomes if each.figures is not None]
-        spent = sum(each.figures.seconds for each in done if each.figures is not None)
+        done = [each for each in self.outcomes if each.summary is not None]
+        spent = sum(each.summary.seconds for each in done if each.summary is not None)
         seconds = spent / sum(each.cell.budget for each in done) * sum(cell.budget for cell in rest)
         if not rest:
             return ""
@@ -166,19 +166,19 @@ class _Lines:
         typer.echo(sentence, file=self.stream)
 
 
-def _figures(outcome: Outcome) -> str:
-    figures = outcome.figures
-    assert figures is not None
-    cost = f"{figures.passes:.0f} passes, {figures.seconds:.1f} s"
-    if figures.robust_accuracy is not None:
-        return f"robust accuracy {figures.robust_accuracy:.1%}, {cost}"
-    found = "" if figures.found == figures.attacked else f" ({figures.found} of {figures.attacked} found)"
-    mean = f"mean radius {figures.radius['mean']:.5g}" if figures.radius else "no radius"
+def _summary_text(outcome: Outcome) -> str:
+    summary = outcome.summary
+    assert summary is not None
+    cost = f"{summary.passes:.0f} passes, {summary.seconds:.1f} s"
+    if summary.robust_accuracy is not None:
+        return f"robust accuracy {summary.robust_accuracy:.1%}, {cost}"
+    found = "" if summary.found == summary.attacked else f" ({summary.found} of {summary.attacked} found)"
+    mean = f"mean radius {summary.radius['mean']:.5g}" if summary.radius else "no radius"
     return f"{mean}{found}, {cost}"
 
 
 def _as_json(outcome: Outcome) -> dict[str, Any]:
-    figures = {} if outcome.figures is None else outcome.figures.to_json()
+    figures = {} if outcome.summary is None else outcome.summary.to_json()
     return {"run": str(outcome.path), "state": outcome.state, "reason": outcome.reason, **figures}
 
 

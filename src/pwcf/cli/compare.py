@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 
 import typer
 from rich.markup import escape
 
+from pwcf._common.wording import share_text
 from pwcf.cli.console import Json, console, print_json, table
 from pwcf.cli.show import Runs, all_runs
 
@@ -17,12 +19,12 @@ def add_to(app: typer.Typer) -> None:
 
 def _command(runs: Runs, json: Json = False) -> None:
     from pwcf.runs import RunFolder, header_from
-    from pwcf.runs.comparison import compare
+    from pwcf.runs.comparison import compare_runs
 
     runs = all_runs(runs)
     folders = [RunFolder(path) for path in runs]
     headers = [header_from(folder.header(), str(folder.path)) for folder in folders]
-    found = compare(headers, [folder.rows() for folder in folders])
+    found = compare_runs(headers, [folder.rows() for folder in folders])
     names = _names(runs)
     if json:
         print_json({"runs": dict(zip(names, found.runs, strict=True)), "shared": found.shared, "notes": found.notes})
@@ -32,11 +34,12 @@ def _command(runs: Runs, json: Json = False) -> None:
     lines = []
     for name, each in zip(names, found.runs, strict=True):
         lines.append([
-            name if same else f"{name}: {each['question']}", str(each["samples"]), f"{each['clean_accuracy']:.1%}",
-            f"{each['robust_accuracy']:.1%}" if each["robust_accuracy"] is not None else "",
+            name if same else f"{name}: {each['question']}", str(each["samples"]), share_text(each["clean_accuracy"]),
+            share_text(each["robust_accuracy"]) if each["robust_accuracy"] is not None else "",
             f"{each['mean_radius']:.4g}" if each["mean_radius"] is not None else "",
             f"{each['median_radius']:.4g}" if each["median_radius"] is not None else "",
-            str(each["best"]), str(each["alone"]), f"{each['passes']:.0f}", f"{each['seconds']:.1f}",
+            str(each["best"]), str(each["alone"]), "" if isnan(each["passes"]) else f"{each['passes']:.0f}",
+            f"{each['seconds']:.1f}",
         ])  # fmt: skip
     heads = ["run", "samples", "clean", "robust", "mean radius", "median", "best", "alone", "passes", "s"]
     out = console()

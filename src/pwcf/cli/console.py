@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pwcf._common.errors import UserError
-from pwcf.runs.figures import plain
+from pwcf.runs.summary import json_safe
 
 INTERRUPTED = 130
 """exit code after Ctrl-C, as shells have it"""
@@ -29,7 +29,7 @@ def console() -> Console:
 
 def print_json(content: Any) -> None:
     """One document."""
-    typer.echo(json.dumps(plain(content), indent=1))
+    typer.echo(json.dumps(json_safe(content), indent=1))
 
 
 def table(heads: Sequence[str], lines: Sequence[Sequence[str]], title: str | None = None) -> Table:

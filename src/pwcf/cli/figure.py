@@ -15,8 +15,7 @@ from pwcf.cli.show import all_runs
 
 if TYPE_CHECKING:
     from pwcf.analysis import Trace
-    from pwcf.report.kinds import Choices
-    from pwcf.report.table import Table
+    from pwcf.report.registry import Choices
     from pwcf.runs import RecordedRun
 
 ALL = "all"
@@ -77,7 +76,7 @@ def _figure(
     list_kinds: List = False,
 ) -> None:
     from pwcf.report.figures import save
-    from pwcf.report.kinds import FIGURES, Choices
+    from pwcf.report.registry import FIGURES, Choices
 
     about = {name: each.about for name, each in FIGURES.items()}
     if list_kinds:
@@ -105,7 +104,7 @@ def _table(
     eps: Eps = None,
     list_kinds: List = False,
 ) -> None:
-    from pwcf.report.kinds import TABLES, Choices
+    from pwcf.report.registry import TABLES, Choices
 
     about = {name: each.about for name, each in TABLES.items()}
     if list_kinds:
@@ -118,7 +117,7 @@ def _table(
         if out is None:
             typer.echo("\n".join(made.markdown()))
             return
-        _write_table(made, out)
+        made.save(out)
     except (ValueError, OSError) as error:
         raise CommandError(str(error)) from error
     typer.echo(str(out))
@@ -134,14 +133,6 @@ def _write_all(named: dict[str, RecordedRun], out: Path, choices: Choices) -> No
     typer.echo(f"{out}: {len(written.files)} files")
     for name, reason in written.left_out.items():
         typer.echo(f"left out: {name} ({reason})")
-
-
-def _write_table(made: Table, out: Path) -> None:
-    from pwcf._common.atomic import write_text
-
-    ending = out.suffix.lower()
-    text = made.latex() if ending == ".tex" else made.csv() if ending == ".csv" else "\n".join(made.markdown()) + "\n"
-    write_text(out, text)
 
 
 def _known(kind: str | None, kinds: Sequence[str]) -> str:

@@ -10,10 +10,11 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from pwcf._common import statistics
 from pwcf.runs import Listener, RunError, RunFolder, Settings
-from pwcf.runs.figures import UNDEFINED, WRONG, question_of
 from pwcf.runs.header import Header
 from pwcf.runs.shard import Shard
+from pwcf.runs.summary import question_of
 
 
 def listeners(settings: Settings, quiet: bool) -> list[Listener]:
@@ -28,31 +29,47 @@ def listeners(settings: Settings, quiet: bool) -> list[Listener]:
 
 WIDE = 120
 """columns that a terminal needs for the whole line"""
+TALLIED = ("status", "adversarial", "radius", "forward", "backward")
+"""columns of a shard that the statistics need"""
 
 
 class Tally:
-    """Figures so far, added up shard by shard."""
+    """The statistics so far, of all shards that are done."""
 
     def __init__(self) -> None:
-        self.samples = self.attacked = self.found = self.broken = 0
-        self.radius = self.passes = 0.0
+        self.columns: dict[str, list[Any]] = {name: [] for name in TALLIED}
 
     def add(self, columns: dict[str, Any]) -> None:
-        status = np.asarray(columns["status"], dtype=object)
-        attacked = (status != WRONG) & (status != UNDEFINED)
-        found = np.asarray(columns["adversarial"]) & attacked
-        self.samples += len(status)
-        self.attacked += int(attacked.sum())
-        self.found += int(found.sum())
-        self.broken += int((np.asarray(columns["adversarial"]) | (status == UNDEFINED)).sum())
-        self.radius += float(np.asarray(columns["radius"])[found].sum())
-        self.passes += float((np.asarray(columns["forward"]) + np.asarray(columns["backward"]))[attacked].sum())
+        for name, values in self.columns.items():
+            values.extend(columns[name])
+
+    @property
+    def samples(self) -> int:
+        return len(self.columns["status"])
+
+    @property
+    def attacked(self) -> int:
+        return int(statistics.attacked(self.columns["status"]).sum())
+
+    @property
+    def found(self) -> int:
+        return int(statistics.found(self.columns["status"], self.columns["adversarial"]).sum())
+
+    @property
+    def passes(self) -> float:
+        """Mean of attacked samples; 0 while there is none."""
+        if not self.attacked:
+            return 0.0
+        passes = np.asarray(self.columns["forward"]) + np.asarray(self.columns["backward"])
+        return statistics.mean_passes(self.columns["status"], passes)
 
     def figure(self, max_loss: bool) -> tuple[str, float]:
-        """Robust accuracy so far, or the mean radius."""
+        """Robust accuracy so far, or the mean radius; 0 while there is none."""
+        status, adversarial = self.columns["status"], self.columns["adversarial"]
         if max_loss:
-            return "robust accuracy", 1 - self.broken / max(self.samples, 1)
-        return "mean radius", self.radius / max(self.found, 1)
+            return "robust accuracy", statistics.robust_accuracy(status, adversarial) if self.samples else 1.0
+        radius = np.asarray(self.columns["radius"])
+        return "mean radius", statistics.mean_radius(status, adversarial, radius) if self.found else 0.0
 
 
 class Line:
@@ -75,9 +92,8 @@ class Line:
     def add(self, shard: Shard) -> None:
         self.tally.add(shard.columns)
         name, value = self.tally.figure(self.max_loss)
-        passes = self.tally.passes / max(self.tally.attacked, 1)
         shown = f"{value:.1%}" if self.max_loss else f"{value:.4g}"
-        figures = f"found {self.tally.found}/{self.tally.attacked}, {name} {shown}, {passes:.0f} passes"
+        figures = f"found {self.tally.found}/{self.tally.attacked}, {name} {shown}, {self.tally.passes:.0f} passes"
         self.bar.update(self.task, advance=len(shard.columns["status"]), figures=figures)
 
     def end(self) -> None:
@@ -104,7 +120,7 @@ class TensorBoard:
         step = self.tally.samples
         self.writer.add_scalar(name.replace(" ", "_"), value, step)
         self.writer.add_scalar("found", self.tally.found / max(self.tally.attacked, 1), step)
-        self.writer.add_scalar("passes", self.tally.passes / max(self.tally.attacked, 1), step)
+        self.writer.add_scalar("passes", self.tally.passes, step)
         radius = np.asarray(shard.columns["radius"])
         if (finite := radius[np.isfinite(radius) & (radius > 0)]).size:
             self.writer.add_histogram("radius", finite, step)
@@ -114,5 +130,5 @@ class TensorBoard:
 
 
 def _known(folder: RunFolder) -> dict[str, Any]:
-    rows = folder.rows(["status", "adversarial", "radius", "forward", "backward"])
+    rows = folder.rows(list(TALLIED))
     return {name: rows[name].to_numpy(zero_copy_only=False) for name in rows.column_names}

@@ -33,8 +33,8 @@ def _command(config: Path | None, json: bool, quiet: bool, **given: Any) -> None
     settings = settings_from(asked)
 
     from pwcf.cli.progress import listeners
-    from pwcf.runs import execute, figures_of, prepare
-    from pwcf.runs.figures import COLUMNS
+    from pwcf.runs import execute, prepare, summarize
+    from pwcf.runs.summary import COLUMNS
 
     try:
         # What the user's own code prints is not the result.
@@ -44,11 +44,11 @@ def _command(config: Path | None, json: bool, quiet: bool, **given: Any) -> None
     except KeyboardInterrupt:
         typer.echo("pwcf: interrupted; the same command goes on where it stopped", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    figures = figures_of(prepared.header, folder.rows(list(COLUMNS)))
+    summary = summarize(prepared.header, folder.rows(list(COLUMNS)))
     if json:
-        print_json({"out": str(folder.path), **figures.to_json()})
+        print_json({"out": str(folder.path), **summary.to_json()})
         return
-    from pwcf.cli.show import print_figures
+    from pwcf.cli.show import print_summary
 
-    print_figures(prepared.header, figures)
+    print_summary(prepared.header, summary)
     typer.echo(f"\nRecorded in {folder.path}. See it again: pwcf show {folder.path}")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from pwcf._common import statistics
 from pwcf._common.status import Status
+from pwcf._common.wording import share_text
 from pwcf.models import Passes
 from pwcf.problems import MaxLoss, Problem
 from pwcf.verify import AnswerEvidence
@@ -103,29 +106,33 @@ class Run:
         """Max-loss: share of all samples without an adversarial point; clean mistakes count as broken."""
         if not isinstance(self.problem, MaxLoss):
             raise AttributeError("robust_accuracy: needs an eps; use MaxLoss, or robust_accuracy_at(eps)")
-        return float((~self.adversarial & self._defined).double().mean())
+        return statistics.robust_accuracy(self._status_values, self.adversarial.cpu().numpy())
 
     @property
     def clean_accuracy(self) -> float:
-        """Share of samples that are classified correctly as they are; targeted, that are not of the wanted class."""
-        right = [status not in (Status.ALREADY_MISCLASSIFIED, Status.NONFINITE) for status in self.status]
-        return sum(right) / max(len(right), 1)
+        """Share of samples classified correctly as they are; targeted: not yet of the wanted class."""
+        return statistics.clean_accuracy(self._status_values)
 
     @property
-    def _defined(self) -> Tensor:
-        """(n,) whether the model gave logits at all. Where it did not it is not right, and not robust."""
-        return torch.tensor([status is not Status.NONFINITE for status in self.status], dtype=torch.bool)
+    def _status_values(self) -> list[str]:
+        return [status.value for status in self.status]
 
     def robust_accuracy_at(self, eps: float) -> float:
         """Share of samples whose radius is above eps: one min-radius run answers for every eps."""
-        return float(((self.radius > eps) & self._defined).double().mean())
+        return statistics.robust_accuracy_at(self._status_values, self.radius.cpu().numpy(), eps)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A row for every sample (needs pandas)."""
+        """A row for every sample (needs pandas).
+
+        Returns:
+            Columns ``attacked`` and ``found`` say over which samples statistics are: the mean radius is that of
+            ``frame.radius[frame.found]``, the median that of ``frame.radius[frame.attacked]``.
+        """
         import pandas
 
         columns = {
-            "status": [status.value for status in self.status],
+            "status": self._status_values,
+            **self._masks(),
             "adversarial": self.adversarial.cpu().numpy(),
             "radius": self.radius.cpu().numpy(),
             **{name: values.cpu().numpy() for name, values in vars(self.evidence).items()},
@@ -137,37 +144,47 @@ class Run:
         }
         return pandas.DataFrame(columns)
 
+    def _masks(self) -> dict[str, Any]:
+        """Columns of a DataFrame beside those that a folder keeps."""
+        status = self._status_values
+        return {
+            "attacked": statistics.attacked(status),
+            "found": statistics.found(status, self.adversarial.cpu().numpy()),
+        }
+
     def summary(self) -> str:
-        """A few lines for a person."""
-        n = len(self.status)
+        """A few lines for a person; the numbers are those of ``pwcf show``."""
+        status, radius = self._status_values, self.radius.cpu().numpy()
         clean = "not yet of the wanted class" if self.problem.targeted else "clean accuracy"
-        lines = [f"{self.problem}: {n} samples, {clean} {self.clean_accuracy:.1%}"]
-        attacked = torch.tensor([s is not Status.ALREADY_MISCLASSIFIED for s in self.status], dtype=torch.bool)
-        attacked &= self._defined
-        found = self.adversarial & attacked
+        lines = [f"{self.problem}: {len(status)} samples, {clean} {share_text(self.clean_accuracy)}"]
+        attacked, found = self._masks().values()
         lines.append(f"  adversarial points found and verified: {int(found.sum())} of {int(attacked.sum())} attacked")
         if isinstance(self.problem, MaxLoss):
-            lines.append(f"  robust accuracy {self.robust_accuracy:.1%}")
-        elif bool(found.any()):
-            r = self.radius[found]
+            lines.append(f"  robust accuracy {share_text(self.robust_accuracy)}")
+        elif found.any():
+            mean = statistics.mean_radius(status, self.adversarial.cpu().numpy(), radius)
+            median, nearest = statistics.median_radius(status, radius), radius[found]
             lines.append(
-                f"  radius: mean {r.mean():.4g}, median {r.median():.4g}, least {r.min():.4g}, largest {r.max():.4g}"
+                f"  radius: mean {mean:.4g}, median {median:.4g}, least {nearest.min():.4g}, "
+                f"largest {nearest.max():.4g}"
             )
+            judged = self.evidence.stationarity, self.evidence.shrink
+            stationarity, shrink = (float(np.median(values.cpu().numpy()[found])) for values in judged)
             lines.append(
-                f"  evidence: stationarity median {self.evidence.stationarity[found].median():.2g}; nearby the radius "
-                f"could still shrink by {self.evidence.shrink[found].median():.2%} (median)"
+                f"  evidence: stationarity median {stationarity:.2g}; nearby the radius could still shrink by "
+                f"{shrink:.2%} (median)"
             )
         if len(self.contributions) > 1:
             lines += self._attacks()
-        states = Counter(status.value for status in self.status)
+        states = Counter(status)
         lines.append("  status: " + ", ".join(f"{name} {count}" for name, count in states.most_common()))
-        if bool(attacked.any()):
-            total = self.passes.total[attacked].double().mean()
+        if attacked.any():
+            total = statistics.mean_passes(status, self.passes.total.cpu().numpy())
             lines.append(f"  passes per attacked sample: {total:.0f}; {self.seconds:.1f} s in all")
         if self.problem.metric.about:
             lines.append(f"  distance: {self.problem.metric.about}")
-        if bool(attacked.any()) and self.problem.metric.network:
-            own = self.metric_passes.total[attacked].double().mean()
+        if attacked.any() and self.problem.metric.network:
+            own = statistics.mean_passes(status, self.metric_passes.total.cpu().numpy())
             lines.append(f"  passes of its network per attacked sample: {own:.0f}")
         lines += [f"  warning: {sentence}" for sentence in self.warnings]
         return "\n".join(lines)

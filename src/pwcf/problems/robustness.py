@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pwcf._common.wording import question_text
 from pwcf.losses import as_loss, margin
 from pwcf.metrics import Distance, Metric, as_metric
 from pwcf.models import Classifier
@@ -39,7 +40,7 @@ class MinRadius:
         object.__setattr__(self, "targeted", bool(targeted))
 
     def __str__(self) -> str:
-        return f"min-radius, {self.metric.name}" + (", targeted" if self.targeted else "")
+        return f"min-radius, {question_text(self.metric.name, targeted=self.targeted)}"
 
     def bind(self, classifier: Classifier) -> MinRadius:
         """The question about this classifier, which some metrics measure with."""
@@ -86,8 +87,8 @@ class MaxLoss:
         object.__setattr__(self, "targeted", bool(targeted))
 
     def __str__(self) -> str:
-        eps = f"{self.eps:g}" if isinstance(self.eps, float) else "per sample"
-        return f"max-loss, {self.metric.name} within {eps}, {self.loss}" + (", targeted" if self.targeted else "")
+        eps = self.eps if isinstance(self.eps, float) else None
+        return f"max-loss, {question_text(self.metric.name, eps, self.loss, self.targeted, per_sample=eps is None)}"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MaxLoss):

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pwcf._common.atomic import write_text
 from pwcf.report.figures import NothingToShow, save
-from pwcf.report.kinds import FIGURES, TABLES, Choices
+from pwcf.report.registry import FIGURES, TABLES, Choices
 from pwcf.runs import RecordedRun, RunError
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFiles:
     """What was written, and what was not."""
 
     files: list[Path]
@@ -29,7 +28,7 @@ def write_figures(
     choices: Choices | None = None,
     *,
     search_again: bool = False,
-) -> Written:
+) -> WrittenFiles:
     """Every kind of figure as PDF and PNG, every table as LaTeX and Markdown.
 
     Args:
@@ -46,7 +45,7 @@ def write_figures(
         if kind.searches and not search_again:
             left_out[f"figure {name}"] = "it searches again; ask for it by itself"
             continue
-        parts = kind.parts(runs)
+        parts = kind.groups(runs)
         if not parts:
             left_out[f"figure {name}"] = "no runs that belong together"
         for part, members in parts.items():
@@ -57,7 +56,7 @@ def write_figures(
                 continue
             files += [save(figure, place / f"{_file(name, part)}.{ending}") for ending in ("pdf", "png")]
     for name, table_kind in TABLES.items():
-        parts = table_kind.parts(runs)
+        parts = table_kind.groups(runs)
         if not parts:
             left_out[f"table {name}"] = "no runs that belong together"
         for part, members in parts.items():
@@ -67,10 +66,8 @@ def write_figures(
                 left_out[f"table {_file(name, part)}"] = str(reason)
                 continue
             stem = place / f"table-{_file(name, part)}"
-            for ending, text in (("tex", table.latex()), ("md", "\n".join(table.markdown()) + "\n")):
-                files.append(stem.with_name(f"{stem.name}.{ending}"))
-                write_text(files[-1], text)
-    return Written(files, left_out)
+            files += [table.save(stem.with_name(f"{stem.name}.{ending}")) for ending in ("tex", "md")]
+    return WrittenFiles(files, left_out)
 
 
 def _file(name: str, part: str) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from pwcf._common import atomic
 
 Value = str | int | float
-"""floats are rounded to four digits in Markdown and LaTeX, in full in CSV; NaN is nothing to tell"""
+"""floats have four digits in Markdown and LaTeX, all of them in CSV; NaN is shown as a dash"""
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,17 @@ class Table:
 
     columns: tuple[str, ...]
     rows: list[tuple[Value, ...]]
+
+    @classmethod
+    def of(cls, records: Iterable[object], columns: Mapping[str, str]) -> Table:
+        """A row for every record.
+
+        Args:
+            records: dataclass objects, as analyses return them; None is shown as a dash.
+            columns: the head of every column, and the attribute that it shows.
+        """
+        found = ([getattr(record, name) for name in columns.values()] for record in records)
+        return cls(tuple(columns), [tuple("–" if value is None else value for value in row) for row in found])
 
     def markdown(self) -> list[str]:
         rule = ["---:" if number else "---" for number in self._numbers]
@@ -47,6 +61,19 @@ class Table:
             head += [rf"\label{{{label}}}"] if label else []
             lines = [r"\begin{table}", r"\centering", *head, *lines, r"\end{table}"]
         return "\n".join(lines) + "\n"
+
+    def text(self, ending: str) -> str:
+        """The whole of a file with this ending: .tex, .csv or, for any other, Markdown."""
+        if ending == ".tex":
+            return self.latex()
+        return self.csv() if ending == ".csv" else "\n".join(self.markdown()) + "\n"
+
+    def save(self, path: Path) -> Path:
+        """Write LaTeX, CSV or Markdown, by the ending of the name; whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = self.text(path.suffix.lower()).encode()
+        atomic.write_whole(path, lambda place: place.write_bytes(content))
+        return path
 
     @property
     def _numbers(self) -> list[bool]:

@@ -8,32 +8,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pwcf.runs.figures import Figures, figures_of
 from pwcf.runs.folder import RunFolder, find_runs
 from pwcf.runs.header import Header, header_from
 from pwcf.runs.settings import RunError, Settings, settings_from
+from pwcf.runs.summary import RunSummary, summarize
 
 if TYPE_CHECKING:
     from pwcf.runs.execution import Listener, Prepared, execute, prepare
-    from pwcf.runs.load import RecordedRun, load_run, original_images
+    from pwcf.runs.load import RecordedRun, load_run
+    from pwcf.runs.originals import original_images
 
 __all__ = [
-    "Figures",
     "Header",
     "Listener",
     "Prepared",
     "RecordedRun",
     "RunError",
     "RunFolder",
+    "RunSummary",
     "Settings",
     "execute",
-    "figures_of",
     "find_runs",
     "header_from",
     "load_run",
     "original_images",
     "prepare",
     "settings_from",
+    "summarize",
 ]
 
 _LATER = {
@@ -43,7 +44,7 @@ _LATER = {
     "prepare": "execution",
     "RecordedRun": "load",
     "load_run": "load",
-    "original_images": "load",
+    "original_images": "originals",
 }
 
 

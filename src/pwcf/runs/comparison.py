@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pwcf.runs.figures import UNDEFINED, WRONG, question_of
+from pwcf._common import statistics
 from pwcf.runs.header import Header
+from pwcf.runs.summary import question_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -20,15 +21,17 @@ SAME = 1e-6
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
+    """Runs side by side."""
+
     runs: list[dict[str, Any]]
-    """figures of each, on shared samples"""
+    """statistics of each, on shared samples"""
     shared: int
     notes: list[str]
 
 
-def compare(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> Comparison:
-    """Samples are the same if image and label are, whatever file they came from."""
+def compare_runs(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> RunComparison:
+    """Compare runs on the samples that all of them have, known by image and label, whatever file they came from."""
     places = [sample_places(rows) for rows in tables]
     shared = [key for key in places[0] if all(key in each for each in places)]
     chosen = [np.array([each[key] for key in shared], dtype=np.int64) for each in places]
@@ -37,26 +40,26 @@ def compare(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> Compa
                for rows, some in zip(tables, chosen, strict=True)]  # fmt: skip
     radius = np.stack([each["radius"] for each in columns]) if shared else np.zeros((len(tables), 0))
     broken = np.stack([each["adversarial"].astype(bool) for each in columns]) if shared else radius.astype(bool)
-    attacked = [_attacked(each["status"]) for each in columns]
+    attacked = [statistics.attacked(each["status"]) for each in columns]
     everywhere = broken.all(0) & np.stack(attacked).all(0) if shared else broken.any(0)
     least = radius.min(0) if len(tables) and shared else radius
     runs = []
     for i, (header, each) in enumerate(zip(headers, columns, strict=True)):
         r, passes = radius[i][everywhere], each["forward"] + each["backward"]
-        robust = ~broken[i] & (each["status"] != UNDEFINED)
+        status, max_loss = each["status"], header.settings.eps is not None
         runs.append({
             "question": question_of(header),
             "samples": len(tables[i]),
-            "clean_accuracy": float(attacked[i].mean()) if shared else float("nan"),
-            "robust_accuracy": float(robust.mean()) if header.settings.eps is not None and shared else None,
-            "mean_radius": float(r.mean()) if len(r) and header.settings.eps is None else None,
-            "median_radius": float(np.median(r)) if len(r) and header.settings.eps is None else None,
+            "clean_accuracy": statistics.clean_accuracy(status),
+            "robust_accuracy": statistics.robust_accuracy(status, broken[i]) if max_loss and shared else None,
+            "mean_radius": float(r.mean()) if len(r) and not max_loss else None,
+            "median_radius": statistics.quantile(np.sort(r), 0.5) if len(r) and not max_loss else None,
             "best": int((broken[i] & attacked[i] & (radius[i] <= least * (1 + SAME))).sum()) if shared else 0,
             "alone": int((broken[i] & (broken.sum(0) == 1)).sum()) if shared else 0,
-            "passes": float(passes[attacked[i]].mean()) if shared and attacked[i].any() else 0.0,
+            "passes": statistics.mean_passes(status, passes),
             "seconds": float(each["seconds"].sum()),
         })  # fmt: skip
-    return Comparison(runs, len(shared), _notes(headers, len(shared)))
+    return RunComparison(runs, len(shared), _notes(headers, len(shared)))
 
 
 def sample_places(rows: pyarrow.Table) -> dict[tuple[str, int, int], int]:
@@ -67,11 +70,6 @@ def sample_places(rows: pyarrow.Table) -> dict[tuple[str, int, int], int]:
         found[*key, seen[key]] = i
         seen[key] += 1
     return found
-
-
-def _attacked(status: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    defined: np.ndarray[Any, Any] = (status != WRONG) & (status != UNDEFINED)
-    return defined
 
 
 def _notes(headers: Sequence[Header], shared: int) -> list[str]:

@@ -12,12 +12,12 @@ from pwcf.data import DataError, Source
 from pwcf.models import Classifier
 from pwcf.models.loading import LoadedModel
 from pwcf.runs.engines import Engine, InProcess
-from pwcf.runs.figures import COLUMNS, figures_of
 from pwcf.runs.folder import LOCK, MERGED, RunFolder, read_rows
 from pwcf.runs.header import About, Environment, Header, differences, header_from
 from pwcf.runs.resolve import Loader, ResolvedSettings, check_devices, resolve
 from pwcf.runs.settings import RunError, Settings
 from pwcf.runs.shard import Chunk, Shard, check_tensors
+from pwcf.runs.summary import COLUMNS, summarize
 
 
 class Listener(Protocol):
@@ -105,7 +105,7 @@ def execute(prepared: Prepared, listeners: Sequence[Listener] = ()) -> RunFolder
             for listener in listeners:
                 listener.end()
         folder.merge()
-        folder.finish(figures_of(header, folder.rows(list(COLUMNS))).to_json())
+        folder.finish(summarize(header, folder.rows(list(COLUMNS))).to_json())
     return folder
 
 

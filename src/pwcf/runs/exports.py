@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from pwcf._common import atomic
-from pwcf.runs.figures import figures_of
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header, header_from
 from pwcf.runs.settings import RunError
 from pwcf.runs.shard import tensors_of
+from pwcf.runs.summary import summarize
 
 THREATS = {"linf": "Linf", "l2": "L2", "l1": "L1"}
 """as RobustBench has them"""
@@ -71,24 +71,24 @@ def _writers(folder: RunFolder, header: Header, rows: Any) -> dict[str, Callable
 
 def robustbench(header: Header, rows: Any) -> dict[str, Any]:
     """The fields of RobustBench's model_info files, as far as a run knows them; numbers are texts in percent there."""
-    figures = figures_of(header, rows)
+    summary = summarize(header, rows)
     asked = header.settings
     content: dict[str, Any] = {
         "name": header.model.spec,
         "dataset": header.data.spec,
         "threat_model": THREATS.get(asked.metric, asked.metric),
         "eps": None if asked.eps is None else f"{asked.eps:.6g}",
-        "clean_acc": f"{100 * figures.clean_accuracy:.2f}",
-        "number_of_samples": figures.done,
+        "clean_acc": f"{100 * summary.clean_accuracy:.2f}",
+        "number_of_samples": summary.done,
         "attacks": [each.name for each in header.attacks],
         "evaluated_with": f"pwcf {header.made.get('packages', {}).get('pwcf', '')}",
         "model_fingerprint": header.model.fingerprint,
         "data_fingerprint": header.data.fingerprint,
     }
-    if figures.robust_accuracy is not None:
-        content["robust_acc"] = f"{100 * figures.robust_accuracy:.2f}"
-    if figures.radius and asked.eps is None:
-        content |= {"mean_radius": figures.radius["mean"], "median_radius": figures.radius["median"]}
+    if summary.robust_accuracy is not None:
+        content["robust_acc"] = f"{100 * summary.robust_accuracy:.2f}"
+    if summary.radius:
+        content |= {"mean_radius": summary.radius["mean"], "median_radius": summary.radius["median"]}
     return content
 
 

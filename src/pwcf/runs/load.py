@@ -11,17 +11,15 @@ import torch
 from torch import Tensor
 
 from pwcf._common.status import Status
-from pwcf.data import DataError
 from pwcf.evaluation import Contribution, Run
 from pwcf.metrics import Custom, Metric, as_metric
 from pwcf.models import Passes
 from pwcf.problems import MaxLoss, MinRadius, Problem
-from pwcf.runs.figures import warnings_of
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header, header_from
-from pwcf.runs.resolve import open_source
 from pwcf.runs.settings import RunError, Settings
-from pwcf.runs.shard import digest, tensors_of
+from pwcf.runs.shard import tensors_of
+from pwcf.runs.summary import warnings_of
 from pwcf.verify import AnswerEvidence
 
 if TYPE_CHECKING:
@@ -40,8 +38,8 @@ class RecordedRun(Run):
     """(n,) the samples' places in the data: all of them, unless the run was stopped"""
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Every column of every sample."""
-        return self.rows.to_pandas()
+        """Every column of every sample; ``attacked`` and ``found`` say over which samples statistics are."""
+        return self.rows.to_pandas().assign(**self._masks())
 
     def select(self, rows: Tensor) -> RecordedRun:
         """The answers about some of the samples (m,), by their places."""
@@ -124,43 +122,3 @@ def _metric(name: str) -> Metric:
 
         unknown.__name__ = name
         return Custom(unknown)
-
-
-def original_images(run: RecordedRun, data: str | None = None) -> Tensor:
-    """Read the images of a run again: they are not in its folder. Every image is checked against its digest.
-
-    Args:
-        run: as ``pwcf.load_run`` gives it.
-        data: where the data are now, if not where they were.
-
-    Returns:
-        (n, ...) the images in the order of the run's rows.
-
-    Raises:
-        RunError: they cannot be opened, or an image is not the one that was attacked.
-    """
-    settings = run.header.settings if data is None else replace(run.header.settings, data=data)
-    source = open_source(settings)
-    images: list[Tensor] = []
-    try:
-        for first, last in _stretches(run.index.tolist(), settings.chunk):
-            images += source.read(first, last)[0]
-    except DataError as error:
-        raise RunError(str(error)) from error
-    if not images:
-        return torch.zeros((0, *run.header.shape))
-    for index, image, known in zip(run.index.tolist(), images, run.rows["image"].to_pylist(), strict=True):
-        if digest(image) != known:
-            raise RunError(f"{settings.data}: sample {index} is not the image that was attacked; give data=, its place")
-    return torch.stack(images)
-
-
-def _stretches(indices: list[int], longest: int) -> list[tuple[int, int]]:
-    """(first, last + 1) of neighbours that can be read at once."""
-    found: list[tuple[int, int]] = []
-    for index in indices:
-        if found and index == found[-1][1] and index - found[-1][0] < longest:
-            found[-1] = found[-1][0], index + 1
-        else:
-            found.append((index, index + 1))
-    return found

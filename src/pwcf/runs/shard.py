@@ -18,10 +18,10 @@ from pwcf.losses import as_loss
 from pwcf.metrics import as_metric, distance64
 from pwcf.models import Classifier
 from pwcf.problems import MaxLoss
-from pwcf.runs.figures import SENTENCES
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header
 from pwcf.runs.settings import RunError
+from pwcf.runs.summary import SENTENCES
 
 if TYPE_CHECKING:
     import pyarrow

@@ -5,6 +5,7 @@ matplotlib is the extra ``plots``.
 """
 
 from pwcf.report.figures.accuracy import accuracy_curves
+from pwcf.report.figures.attacks import local_optimality, radius_over_budget
 from pwcf.report.figures.canvas import NothingToShow, save
 from pwcf.report.figures.clipping import loss_clipping
 from pwcf.report.figures.matrices import agreement, cross_metric
@@ -19,6 +20,7 @@ __all__ = [
     "agreement",
     "best_found",
     "cross_metric",
+    "local_optimality",
     "loss_clipping",
     "magnitudes",
     "perturbations",
@@ -26,6 +28,7 @@ __all__ = [
     "radius_comparison",
     "radius_comparisons",
     "radius_distribution",
+    "radius_over_budget",
     "save",
     "sparsity",
     "termination",

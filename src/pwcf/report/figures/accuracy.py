@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from pwcf.analysis import Crossing, accuracy_of, attacked_in, attacks_name, crossings, curve_of, model_name
+from pwcf.analysis import (
+    Crossing,
+    accuracy_of,
+    attacked_in,
+    by_topic,
+    curve_of,
+    model_crossings,
+    model_names,
+    names_without_question,
+)
+from pwcf.analysis.curves import STABLE
+from pwcf.analysis.naming import model_key
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss, MinRadius
 from pwcf.report.figures.canvas import (
     NothingToShow,
-    by_metric,
     drawn,
     legend_below,
     line_handle,
@@ -22,17 +32,15 @@ from pwcf.report.figures.canvas import (
     numbers,
     panels,
     plain,
-    without_question,
 )
-from pwcf.report.looks import BLACK, COLOURS, Look, looks_of
-from pwcf.runs import RecordedRun
+from pwcf.report.style import BLACK, COLOURS, PlotStyle, plot_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 NAMED = 3
-"""crossings that are put into words in a panel; of curves of few samples there may be many"""
+"""crossings that are put into words in a panel"""
 # The axis ends at this many times the 95 % quantile of a model's radii by the attack that is best at it: what weaker
 # attacks say beyond is no robustness. It is counted below.
 CUT = 1.4
@@ -43,49 +51,49 @@ def accuracy_curves(runs: Mapping[str, Run]) -> Figure:
     """Robust accuracy over eps, a panel for every metric.
 
     Curves are min-radius runs, which answer for every eps. Points are max-loss runs at their eps, with the 95 %
-    interval for samples like these. Rings are crossings: from there on the other model is the more robust one.
+    interval for samples like these. Rings are stable crossings (``analysis.model_crossings``): from there on the other
+    model is the more robust one, with a clear lead on both sides.
     """
     if not runs:
         raise NothingToShow("accuracy_curves: expected runs, found none")
-    short = without_question(runs)
-    looks = looks_of(short.values(), colours=(BLACK, *COLOURS))
-    groups = by_metric(runs)
+    short = names_without_question(runs)
+    styles = plot_styles(short.values(), colours=(BLACK, *COLOURS))
+    groups = by_topic(runs)
     figure, axes = panels(len(groups), height=2.0)
     for axis, (metric, members) in zip(axes, groups.items(), strict=True):
-        _panel(axis, metric, members, short, looks)
+        _panel(axis, metric, members, short, styles)
     axes[0].set_ylabel("robust accuracy")
     lines = {short[name] for name, run in runs.items() if isinstance(run.problem, MinRadius)}
     points = {short[name] for name, run in runs.items() if isinstance(run.problem, MaxLoss)}
-    handles = [line_handle(look, marker=name in points, line=name in lines) for name, look in looks.items()]
-    legend_below(figure, handles, [plain(name) for name in looks])
+    handles = [line_handle(style, marker=name in points, line=name in lines) for name, style in styles.items()]
+    legend_below(figure, handles, [plain(name) for name in styles])
     return figure
 
 
 def _panel(
-    axis: Axes, metric: str, members: Mapping[str, Run], short: Mapping[str, str], looks: Mapping[str, Look]
+    axis: Axes, metric: str, members: Mapping[str, Run], short: Mapping[str, str], styles: Mapping[str, PlotStyle]
 ) -> None:
     curves = {name: run for name, run in members.items() if isinstance(run.problem, MinRadius)}
     asked = {name: run for name, run in members.items() if isinstance(run.problem, MaxLoss)}
     points = {name: accuracy_of(run) for name, run in asked.items()}
     end, beyond = _end(curves, [point.eps for point in points.values()])
     for name, run in curves.items():
-        curve, look = curve_of(run), looks[short[name]]
+        curve, style = curve_of(run), styles[short[name]]
         last = curve.eps.new_tensor([max(end, float(curve.eps[-1]))])
         x, y = torch.cat((curve.eps, last)), torch.cat((curve.accuracy, curve.accuracy[-1:]))
         axis.step(
-            numbers(x), numbers(y), where="post", color=look.colour, linestyle=look.style, linewidth=look.width,
-            zorder=look.order, label=short[name],
+            numbers(x), numbers(y), where="post", color=style.colour, linestyle=style.line, linewidth=style.width,
+            zorder=style.order, label=short[name],
         )  # fmt: skip
     for name, place in zip(points, _beside([point.eps for point in points.values()], end), strict=True):
-        point, look = points[name], looks[short[name]]
+        point, style = points[name], styles[short[name]]
         spread = [[point.robust - point.low], [point.high - point.robust]]
         axis.errorbar(
-            [place], [point.robust], yerr=spread, fmt=look.marker, color=look.colour, markersize=4, capsize=2,
-            elinewidth=0.8, markeredgecolor="white", markeredgewidth=0.4, zorder=look.order + 5, label=short[name],
+            [place], [point.robust], yerr=spread, fmt=style.marker, color=style.colour, markersize=4, capsize=2,
+            elinewidth=0.8, markeredgecolor="white", markeredgewidth=0.4, zorder=style.order + 5, label=short[name],
         )  # fmt: skip
-    found = [crossing for crossing in _between_models(curves) if crossing.eps <= end]
-    models = {name: model_name(run) if isinstance(run, RecordedRun) else name for name, run in curves.items()}
-    notes = _mark(axis, found, models)
+    found = [crossing for crossing in model_crossings(curves) if crossing.eps <= end]
+    notes = _mark(axis, found, model_names(curves))
     if beyond:
         notes.append(f"{beyond} radii lie beyond the axis")
     axis.set(xlim=(0, end), ylim=(-0.03, 1.03), title=metric_label(metric))
@@ -102,7 +110,7 @@ def _end(curves: Mapping[str, Run], eps: list[float]) -> tuple[float, int]:
         pooled.append(radii[torch.isfinite(radii)])
         if len(pooled[-1]):
             far = min(1.03 * float(pooled[-1].max()), CUT * float(pooled[-1].quantile(0.95)))
-            model = _model(name, run)
+            model = model_key(name, run)
             of_models[model] = min(far, of_models.get(model, math.inf))
     end = max([*of_models.values(), *([1.15 * max(eps)] if eps else [])], default=1.0) or 1.0
     return end, sum(int((radii > end).sum()) for radii in pooled)
@@ -115,22 +123,6 @@ def _beside(eps: list[float], end: float) -> list[float]:
         before, all_alike = eps[:i].count(value), eps.count(value)
         places.append(value + 0.018 * end * (before - (all_alike - 1) / 2))
     return places
-
-
-def _between_models(curves: Mapping[str, Run]) -> list[Crossing]:
-    """Of different models asked by the same attacks: attacks on one model cross for other reasons."""
-    found = []
-    names = list(curves)
-    for i, first in enumerate(names):
-        for second in names[i + 1 :]:
-            a, b = curves[first], curves[second]
-            if _model(first, a) != _model(second, b) and attacks_name(a) == attacks_name(b):
-                found += crossings({first: curve_of(a), second: curve_of(b)})
-    return sorted(found, key=lambda crossing: crossing.eps)
-
-
-def _model(name: str, run: Run) -> str:
-    return run.header.model.fingerprint if isinstance(run, RecordedRun) else name
 
 
 def _mark(axis: Axes, found: list[Crossing], models: Mapping[str, str]) -> list[str]:
@@ -152,6 +144,8 @@ def _mark(axis: Axes, found: list[Crossing], models: Mapping[str, str]) -> list[
             )
     if len(found) > NAMED:
         notes.append(f"and {len(found) - NAMED} more crossings")
+    if found:
+        notes.append(f"crossings are shown where there is {STABLE}")
     return notes
 
 

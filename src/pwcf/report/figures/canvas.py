@@ -1,4 +1,4 @@
-"""What all figures share: their size and type on a page, panels, notes, legends, names, and how they are saved."""
+"""What all figures share: their size and type on a page, panels, notes, legends, and how they are saved."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from pwcf._common.atomic import write_whole
-from pwcf.analysis import attacks_name, question_name, topics
 from pwcf.evaluation import Run
-from pwcf.problems import MaxLoss, MinRadius
-from pwcf.report.looks import GREY, Look
+from pwcf.problems import MinRadius
+from pwcf.report.style import GREY, PlotStyle
 
 if TYPE_CHECKING:
     import numpy
@@ -72,7 +71,7 @@ class NothingToShow(ValueError):
 
 
 def drawn(function: Callable[P, Figure]) -> Callable[P, Figure]:
-    """In the style of all figures, whatever the caller's own; told in a sentence where matplotlib is missing."""
+    """In the style of all figures, whatever the caller's own; an error in one sentence where matplotlib is missing."""
 
     @wraps(function)
     def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
@@ -144,12 +143,12 @@ def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) 
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, handlelength=2.2, columnspacing=1.4)
 
 
-def line_handle(look: Look, marker: bool = False, line: bool = True) -> Any:
+def line_handle(style: PlotStyle, marker: bool = False, line: bool = True) -> Any:
     from matplotlib.lines import Line2D
 
     return Line2D(
-        [], [], color=look.colour, linestyle=look.style if line else "none", linewidth=look.width,
-        marker=look.marker if marker else None, markersize=4,
+        [], [], color=style.colour, linestyle=style.line if line else "none", linewidth=style.width,
+        marker=style.marker if marker else None, markersize=4,
     )  # fmt: skip
 
 
@@ -170,7 +169,7 @@ def notes_below(axis: Axes, label: str, notes: Sequence[str]) -> None:
     )  # fmt: skip
 
 
-NORM = re.compile(r"(^|· )l(inf|\d+(?:\.\d+)?)(?= · | within |$)")
+NORM = re.compile(r"(^|· )l(inf|\d+(?:\.\d+)?)(?= · | ≤ |, targeted|$)")
 
 
 def plain(text: str, longest: int = 44) -> str:
@@ -178,11 +177,10 @@ def plain(text: str, longest: int = 44) -> str:
 
     The middle of a very long one is left out.
     """
-    told = text.replace(" within ", " ≤ ") if NORM.search(text) else text
-    if len(told) > longest:
+    if len(text) > longest:
         half = (longest - 1) // 2
-        told = f"{told[:half]}…{told[-half:]}"
-    return re.sub(r"(^|· )l(inf|\d+(?:\.\d+)?)(?= · | ≤ |$)", _norm, told.replace("$", r"\$"))
+        text = f"{text[:half]}…{text[-half:]}"
+    return NORM.sub(_norm, text.replace("$", r"\$"))
 
 
 def two_lines(name: str, longest: int) -> str:
@@ -202,32 +200,6 @@ def _norm(found: re.Match[str]) -> str:
 def metric_label(name: str) -> str:
     """l2 as mathematicians write it; other metrics by their names."""
     return plain(name)
-
-
-def by_metric(runs: Mapping[str, Run]) -> dict[str, dict[str, Run]]:
-    """Runs of each metric, in the order in which metrics come first; data and targeted runs apart."""
-    found: dict[str, dict[str, Run]] = {}
-    for (name, run), topic in zip(runs.items(), topics(runs).values(), strict=True):
-        found.setdefault(topic, {})[name] = run
-    return found
-
-
-def without_question(runs: Mapping[str, Run]) -> dict[str, str]:
-    """Names for panels that say the question themselves: without it, so that a model looks the same in all of them.
-
-    Only where ``name_runs`` has put the question into the name, and no two runs of one question get the same name.
-    """
-    losses = {run.problem.loss for run in runs.values() if isinstance(run.problem, MaxLoss)}
-    short = {name: _without(name, run, len(losses) > 1) for name, run in runs.items()}
-    keys = [(question_name(run), short[name]) for name, run in runs.items()]
-    return short if len(set(keys)) == len(keys) else {name: name for name in runs}
-
-
-def _without(name: str, run: Run, loss_too: bool) -> str:
-    """The loss stays if there are several: a panel does not say it."""
-    loss = run.problem.loss if loss_too and isinstance(run.problem, MaxLoss) else ""
-    parts = [loss if part == question_name(run) else part for part in name.split(" · ")]
-    return " · ".join(filter(None, parts)) or attacks_name(run)
 
 
 def min_radius_runs(runs: Mapping[str, Run], what: str) -> dict[str, Run]:

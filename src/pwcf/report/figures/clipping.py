@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pwcf.losses import clip_level, clipped, cross_entropy, margin
 from pwcf.report.figures.canvas import PAGE, drawn, numbers, sheet
-from pwcf.report.looks import BLUE, VERMILION
+from pwcf.report.style import BLUE, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pwcf.analysis import Agreement, CrossMetric
 from pwcf.report.figures.canvas import PAGE, SMALL, NothingToShow, drawn, metric_label, numbers, plain, sheet
-from pwcf.report.looks import BLUE, GREY, ORANGE
+from pwcf.report.style import BLUE, GREY, ORANGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,8 +84,8 @@ def cross_metric(table: CrossMetric, relative: bool = False) -> Figure:
                          height=0.34 * len(names) + 0.75)  # fmt: skip
     axis = axes[0][0]
     axis.imshow(numbers(shades), vmin=0, vmax=1, cmap="cividis", aspect="auto")
-    _frameless(axis)
-    _numbers(axis, values, shades, lambda value: f"{value:.3g}")
+    frameless(axis)
+    write_numbers(axis, values, shades, lambda value: f"{value:.3g}")
     axis.set_xticks(range(len(table.metrics)), [metric_label(name) for name in table.metrics])
     axis.set_yticks(range(len(names)), names)
     axis.xaxis.tick_top()
@@ -100,22 +100,24 @@ def _matrix(axis: Axes, values: Tensor) -> None:
     shown.fill_diagonal_(torch.nan)
     shades = shown / largest
     axis.imshow(numbers(shades), vmin=0, vmax=1, cmap="cividis", aspect="auto")
-    _numbers(axis, shown, shades, lambda value: f"{value:.0f}")
-    _frameless(axis)
+    write_numbers(axis, shown, shades, lambda value: f"{value:.0f}")
+    frameless(axis)
 
 
-def _frameless(axis: Axes) -> None:
+def frameless(axis: Axes) -> None:
+    """No ticks, no grid, no frame."""
     axis.grid(False)
     axis.tick_params(length=0)
     for spine in axis.spines.values():
         spine.set_visible(False)
 
 
-def _numbers(axis: Axes, values: Tensor, shades: Tensor, text: Callable[[float], str]) -> None:
+def write_numbers(axis: Axes, values: Tensor, shades: Tensor, text: Callable[[float], str]) -> None:
+    """Into the cells of a matrix, in white where its shade (0 to 1) is dark."""
     for i, row in enumerate(values.tolist()):
         for j, value in enumerate(row):
             shade = float(shades[i, j])
             if math.isnan(value):
                 continue
-            told = "∞" if math.isinf(value) else text(value)
-            axis.text(j, i, told, ha="center", va="center", fontsize=SMALL, color="white" if shade < DARK else "black")
+            shown = "∞" if math.isinf(value) else text(value)
+            axis.text(j, i, shown, ha="center", va="center", fontsize=SMALL, color="white" if shade < DARK else "black")

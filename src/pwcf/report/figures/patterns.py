@@ -30,7 +30,7 @@ from pwcf.report.figures.canvas import (
     two_lines,
 )
 from pwcf.report.figures.pictures import draw_input, draw_perturbation
-from pwcf.report.looks import BLACK, BLUE, COLOURS, looks_of
+from pwcf.report.style import BLACK, BLUE, COLOURS, plot_styles
 from pwcf.runs import RecordedRun
 from pwcf.runs.comparison import sample_places
 
@@ -84,7 +84,7 @@ class _Answer(NamedTuple):
     edges: Tensor
     share: Tensor
     untouched: float
-    told: str
+    caption: str
 
 
 def _answer(name: str, run: Run, places: Mapping[int, int], images: Tensor, sample: int) -> _Answer:
@@ -96,10 +96,10 @@ def _answer(name: str, run: Run, places: Mapping[int, int], images: Tensor, samp
     image = images[sample : sample + 1].detach().cpu()
     found = magnitudes_of(one, image, [0], bins=25)
     d = perturbations_of(one, image)[0]
-    return _Answer(one.x_adv[0].detach().cpu(), d, found.edges, found.share, found.untouched, _told(one))
+    return _Answer(one.x_adv[0].detach().cpu(), d, found.edges, found.share, found.untouched, _caption(one))
 
 
-def _told(one: Run) -> str:
+def _caption(one: Run) -> str:
     """What the model says of the point, and how far it is."""
     metric = metric_label(one.problem.metric.name)
     distance = f"{metric} {float(one.radius[0]):.3g}"
@@ -127,7 +127,7 @@ def _column(axes: list[Axes], name: str, answer: _Answer, image: Tensor, bounds:
         axis.set_visible(True)
     axes[0].set_title(two_lines(name, 18), fontsize=SMALL)
     draw_input(axes[0], answer.x_adv, bounds, image)
-    axes[0].set_xlabel(answer.told, fontsize=SMALL)
+    axes[0].set_xlabel(answer.caption, fontsize=SMALL)
     full = draw_perturbation(axes[1], answer.perturbation)
     axes[1].set_xlabel(f"± {full:.2g}", fontsize=SMALL)
     width = float(answer.edges[1] - answer.edges[0])
@@ -153,7 +153,7 @@ def magnitudes(runs: Mapping[str, Run], images: Tensor) -> Figure:
         images: (n, ...) the first run's.
     """
     _first(runs, images, "magnitudes")
-    looks = looks_of(runs, colours=(*COLOURS, BLACK))
+    styles = plot_styles(runs, colours=(*COLOURS, BLACK))
     figure, axes = sheet(1, 1, width=COLUMN * 1.2, height=2.2)
     axis = axes[0][0]
     places = _places(runs)
@@ -169,7 +169,7 @@ def magnitudes(runs: Mapping[str, Run], images: Tensor) -> Figure:
         above[0] = 1 - found.untouched
         keep = above > 0
         axis.plot(
-            numbers(found.edges[keep]), numbers(above[keep]), color=looks[name].colour, linestyle=looks[name].style,
+            numbers(found.edges[keep]), numbers(above[keep]), color=styles[name].colour, linestyle=styles[name].line,
             label=name,
         )  # fmt: skip
         shown += 1
@@ -178,7 +178,7 @@ def magnitudes(runs: Mapping[str, Run], images: Tensor) -> Figure:
     axis.set(yscale="log", xlabel="|d|, change of an entry", ylabel="share of entries above")
     axis.set_ylim(top=1.2)
     axis.set_xlim(left=0)
-    legend_below(figure, [line_handle(look) for look in looks.values()], [plain(name) for name in looks])
+    legend_below(figure, [line_handle(style) for style in styles.values()], [plain(name) for name in styles])
     return figure
 
 
@@ -225,10 +225,10 @@ def sparsity(runs: Mapping[str, Run]) -> Figure:
 
 
 def _sparsity_panel(axis: Axes, values: Mapping[str, Tensor], edges: list[float]) -> None:
-    looks = looks_of(values)
+    styles = plot_styles(values)
     for name, each in values.items():
         middle = float(each.quantile(0.5))
-        colour = looks[name].colour
+        colour = styles[name].colour
         alpha = 0.8 if len(values) == 1 else 0.45
         axis.hist(numbers(each), edges, color=colour, alpha=alpha, linewidth=0, label=plain(name, 26))
         axis.axvline(

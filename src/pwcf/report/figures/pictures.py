@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pwcf.report.figures.canvas import numbers
-from pwcf.report.looks import BLUE, GREY, VERMILION
+from pwcf.report.style import BLUE, GREY, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

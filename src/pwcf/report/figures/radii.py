@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from pwcf.analysis import align, attacked_in, compare_radii, eps_choices, found_in, radii_of
-from pwcf.analysis.comparison import CLEARLY
+from pwcf.analysis import (
+    attacked_in,
+    by_topic,
+    compare_radii,
+    eps_choices,
+    eps_text,
+    found_in,
+    names_without_question,
+    radii_of,
+)
+from pwcf.analysis.agreement import CLEARLY
+from pwcf.analysis.masks import aligned
 from pwcf.evaluation import Run
 from pwcf.report.figures.canvas import (
     ABREAST,
@@ -18,7 +28,6 @@ from pwcf.report.figures.canvas import (
     PAGE,
     NothingToShow,
     bins_for,
-    by_metric,
     drawn,
     edges_of,
     legend_below,
@@ -32,9 +41,8 @@ from pwcf.report.figures.canvas import (
     percent,
     plain,
     sheet,
-    without_question,
 )
-from pwcf.report.looks import BLACK, BLUE, COLOURS, GREY, VERMILION, Look, looks_of
+from pwcf.report.style import BLACK, BLUE, COLOURS, GREY, VERMILION, PlotStyle, plot_styles
 from pwcf.runs import RecordedRun
 
 if TYPE_CHECKING:
@@ -46,8 +54,8 @@ Eps = Sequence[float] | Mapping[str, Sequence[float]]
 HISTOGRAMS = 3
 """more than so many in one panel hide each other: they are drawn as shares of samples up to a radius"""
 
-TOLD = 2
-"""runs whose shares are told one by one"""
+LISTED = 2
+"""runs whose shares are written one by one"""
 LOGARITHMIC = 30
 """how many times the least radius the largest may be on a linear axis"""
 UNEVEN = 15
@@ -69,23 +77,23 @@ def radius_distribution(
     if kind not in ("auto", "histogram", "ecdf"):
         raise ValueError(f"kind: expected auto, histogram or ecdf, found {kind!r}")
     chosen = min_radius_runs(runs, "radius_distribution")
-    short = without_question(chosen)
-    looks = looks_of(short.values(), colours=(BLUE, VERMILION, *COLOURS[2:], BLACK))
-    groups = by_metric(chosen)
+    short = names_without_question(chosen)
+    styles = plot_styles(short.values(), colours=(BLUE, VERMILION, *COLOURS[2:], BLACK))
+    groups = by_topic(chosen)
     figure, axes = panels(len(groups))
     for axis, (metric, members) in zip(axes, groups.items(), strict=True):
         asked = next(iter(members.values())).problem.metric.name
         lines = list(eps.get(asked, ())) if isinstance(eps, Mapping) else list(eps)
         bars = kind == "histogram" or (kind == "auto" and len(members) <= HISTOGRAMS)
-        _distribution(axis, metric, members, lines, bars, short, looks)
-    if len(looks) > 1:
-        legend_below(figure, [line_handle(look) for look in looks.values()], [plain(name) for name in looks])
+        _distribution(axis, metric, members, lines, bars, short, styles)
+    if len(styles) > 1:
+        legend_below(figure, [line_handle(style) for style in styles.values()], [plain(name) for name in styles])
     return figure
 
 
 def _distribution(
     axis: Axes, metric: str, members: Mapping[str, Run], eps: list[float], bars: bool,
-    short: Mapping[str, str], looks: Mapping[str, Look],
+    short: Mapping[str, str], styles: Mapping[str, PlotStyle],
 ) -> None:  # fmt: skip
     radii = {name: radii_of(run) for name, run in members.items()}
     pooled = torch.cat(list(radii.values()))
@@ -96,18 +104,18 @@ def _distribution(
     edges = edges_of(pooled, bins_for(max(map(len, radii.values()))), logarithmic)
     notes = []
     for name, values in radii.items():
-        look = looks[short[name]]
+        style = styles[short[name]]
         if bars:
-            axis.hist(numbers(values), edges, color=look.colour, alpha=0.35, linewidth=0, zorder=look.order)
+            axis.hist(numbers(values), edges, color=style.colour, alpha=0.35, linewidth=0, zorder=style.order)
             axis.hist(
-                numbers(values), edges, histtype="step", color=look.colour, linestyle=look.style, linewidth=look.width,
-                zorder=look.order, label=short[name],
+                numbers(values), edges, histtype="step", color=style.colour, linestyle=style.line,
+                linewidth=style.width, zorder=style.order, label=short[name],
             )  # fmt: skip
         else:
             share = torch.arange(1, len(values) + 1) / max(int(attacked_in(members[name]).sum()), 1)
             axis.step(
-                numbers(values), numbers(share), where="post", color=look.colour, linestyle=look.style,
-                linewidth=look.width, zorder=look.order, label=short[name],
+                numbers(values), numbers(share), where="post", color=style.colour, linestyle=style.line,
+                linewidth=style.width, zorder=style.order, label=short[name],
             )  # fmt: skip
         missing = int(attacked_in(members[name]).sum()) - len(values)
         if missing:
@@ -129,12 +137,12 @@ def _distribution(
 
 def _what_it_breaks(eps: float, members: Mapping[str, Run], short: Mapping[str, str]) -> str:
     shares = {name: eps_choices(run, (eps,))[0].within for name, run in members.items()}
-    if len(shares) > TOLD:
-        return f"eps {eps:.3g} breaks {percent(min(shares.values()))} to {percent(max(shares.values()))}"
+    if len(shares) > LISTED:
+        return f"eps {eps_text(eps)} breaks {percent(min(shares.values()))} to {percent(max(shares.values()))}"
     if len(shares) == 1:
-        return f"eps {eps:.3g} breaks {percent(next(iter(shares.values())))}"
+        return f"eps {eps_text(eps)} breaks {percent(next(iter(shares.values())))}"
     each = ", ".join(f"{percent(share)}\u00a0({plain(short[name], 24)})" for name, share in shares.items())
-    return f"eps {eps:.3g} breaks {each}"
+    return f"eps {eps_text(eps)} breaks {each}"
 
 
 class Pair(NamedTuple):
@@ -255,20 +263,20 @@ def radii_by_sample(runs: Mapping[str, Run], ordered: bool = False) -> Figure:
         order = next(iter(radii.values())).nan_to_num(torch.inf).argsort(stable=True)
         radii = {name: values[order] for name, values in radii.items()}
         x = torch.arange(1, len(order) + 1).double()
-    looks = looks_of(radii, colours=(*COLOURS, BLACK))
+    styles = plot_styles(radii, colours=(*COLOURS, BLACK))
     figure, axes = sheet(1, 1, width=PAGE if len(x) > 40 else COLUMN * 1.3, height=2.1)
     axis = axes[0][0]
     for name, values in radii.items():
-        look = looks[name]
+        style = styles[name]
         axis.plot(
-            numbers(x), numbers(values), color=look.colour, marker=look.marker, markersize=2.8, linewidth=0.7,
-            linestyle=look.style, label=name,
+            numbers(x), numbers(values), color=style.colour, marker=style.marker, markersize=2.8, linewidth=0.7,
+            linestyle=style.line, label=name,
         )  # fmt: skip
         missing = x[~torch.isfinite(values)]
         if len(missing):
             axis.plot(
-                numbers(missing), [0.985] * len(missing), look.marker, transform=axis.get_xaxis_transform(),
-                markersize=3.5, markerfacecolor="none", color=look.colour, clip_on=False, label="_missing",
+                numbers(missing), [0.985] * len(missing), style.marker, transform=axis.get_xaxis_transform(),
+                markersize=3.5, markerfacecolor="none", color=style.colour, clip_on=False, label="_missing",
             )  # fmt: skip
     pooled = torch.cat(list(radii.values()))
     pooled = pooled[torch.isfinite(pooled)]
@@ -279,21 +287,16 @@ def radii_by_sample(runs: Mapping[str, Run], ordered: bool = False) -> Figure:
     notes = ["open markers at the top: no point found"] if len(pooled) < sum(map(len, radii.values())) else []
     axis.locator_params(axis="x", integer=True)
     notes_below(axis, "sample, by radius of the first" if ordered else "sample", notes)
-    legend_below(figure, *_handles(looks))
+    legend_below(figure, *_handles(styles))
     return figure
 
 
-def _handles(looks: Mapping[str, Look]) -> tuple[list[object], list[str]]:
-    return [line_handle(look, marker=True) for look in looks.values()], [plain(name) for name in looks]
+def _handles(styles: Mapping[str, PlotStyle]) -> tuple[list[object], list[str]]:
+    return [line_handle(style, marker=True) for style in styles.values()], [plain(name) for name in styles]
 
 
 def _shared(runs: Mapping[str, Run]) -> tuple[dict[str, Run], Tensor]:
     """On the samples that all have, and their places in the first one's data."""
-    recorded = [run for run in runs.values() if isinstance(run, RecordedRun)]
-    if len(recorded) == len(runs):
-        listed = align(recorded)
-        return dict(zip(runs, listed, strict=True)), listed[0].index
-    lengths = {len(run.status) for run in runs.values()}
-    if len(lengths) > 1:
-        raise ValueError(f"runs: expected the same samples, found {' and '.join(map(str, sorted(lengths)))} of them")
-    return dict(runs), torch.arange(lengths.pop())
+    listed = aligned(list(runs.values()))
+    index = listed[0].index if isinstance(listed[0], RecordedRun) else torch.arange(len(listed[0].status))
+    return dict(zip(runs, listed, strict=True)), index

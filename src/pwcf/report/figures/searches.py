@@ -27,7 +27,7 @@ from pwcf.report.figures.canvas import (
     sheet,
     two_lines,
 )
-from pwcf.report.looks import BLUE, GREEN, GREY, ORANGE, PINK, SKY, VERMILION, looks_of
+from pwcf.report.style import BLUE, GREEN, GREY, ORANGE, PINK, SKY, VERMILION, plot_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,11 +104,11 @@ def best_found(traces: Mapping[str, Sequence[Trace]], budget: int | None = None)
     last = max(float(each.passes[-1]) for several in traces.values() for each in several if len(each.passes))
     whole = torch.tensor([0.0, max(last, budget or 0)], dtype=torch.float64)
     edges = edges_of(whole, bins_for(max(map(len, found.values()))))
-    looks = looks_of(found)
+    styles = plot_styles(found)
     figure, axes = panels(len(found), height=1.5)
     for axis, (name, values) in zip(axes, found.items(), strict=True):
         searched = sum(bool(len(each.passes)) for each in traces[name])
-        axis.hist(values, edges, color=looks[name].colour, linewidth=0, label=name)
+        axis.hist(values, edges, color=styles[name].colour, linewidth=0, label=name)
         notes = [f"{len(values)} of {searched} searches found a point"]
         if budget is not None:
             axis.axvline(budget, color=ORANGE, linestyle=(0, (4, 2)), linewidth=1.3, label="_budget")
@@ -144,23 +144,23 @@ def trajectories(traces: Mapping[str, Sequence[Trace]], sample: int = 0) -> Figu
     kinds = {each.eps is None for each in chosen.values()}
     if len(kinds) > 1:
         raise ValueError("trajectories: expected one question, found both min-radius and max-loss")
-    looks = looks_of(chosen)
+    styles = plot_styles(chosen)
     figure, axes = sheet(2, 1, width=COLUMN if len(chosen) < 3 else PAGE * 0.75, height=1.4)
     above, below = axes[0][0], axes[1][0]
     for name, each in chosen.items():
-        look = looks[name]
+        style = styles[name]
         x = numbers(each.passes)
-        above.plot(x, numbers(each.objective), color=look.colour, linewidth=0.5, alpha=0.35, label="_asked")
+        above.plot(x, numbers(each.objective), color=style.colour, linewidth=0.5, alpha=0.35, label="_asked")
         best = torch.where(torch.isfinite(each.best), each.best, torch.nan)
         above.step(
-            x, numbers(best), where="post", color=look.colour, linestyle=look.style, linewidth=1.6, label=name,
-            zorder=look.order,
+            x, numbers(best), where="post", color=style.colour, linestyle=style.line, linewidth=1.6, label=name,
+            zorder=style.order,
         )  # fmt: skip
         if each.best_at is not None:
-            above.plot([each.best_at], [float(each.best[-1])], "o", color=look.colour, markersize=4, label="_best")
+            above.plot([each.best_at], [float(each.best[-1])], "o", color=style.colour, markersize=4, label="_best")
         below.plot(
-            x, numbers(each.violation.clamp(min=LEAST)), color=look.colour, linestyle=look.style, linewidth=0.7,
-            label=name, zorder=look.order,
+            x, numbers(each.violation.clamp(min=LEAST)), color=style.colour, linestyle=style.line, linewidth=0.7,
+            label=name, zorder=style.order,
         )  # fmt: skip
     _room_for_the_best(above, chosen)
     _violation_scale(below, chosen)
@@ -170,7 +170,7 @@ def trajectories(traces: Mapping[str, Sequence[Trace]], sample: int = 0) -> Figu
     below.set_ylabel("violation")
     notes_below(below, "passes", _where(chosen))
     figure.align_ylabels()
-    legend_below(figure, [line_handle(look) for look in looks.values()], [plain(name) for name in looks])
+    legend_below(figure, [line_handle(style) for style in styles.values()], [plain(name) for name in styles])
     return figure
 
 

@@ -1,60 +1,50 @@
-"""Which samples a page shows, and their pictures."""
+"""The gallery of a page: which samples it shows, and their pictures.
+
+Pictures are PNG files in base64, written by hand so that no image library is needed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import struct
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice, zip_longest
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from pwcf.analysis import found_in
-from pwcf.report.page.originals import Originals
-from pwcf.report.page.pictures import are_images, perturbation_of, picture_of, values_of
+from pwcf.analysis import amplified, found_in
+from pwcf.report.page.runs import PageRun, embedded_json
 from pwcf.runs import RecordedRun, RunError, RunFolder
 from pwcf.runs.comparison import sample_places
+from pwcf.runs.originals import OriginalImages
 from pwcf.runs.shard import read_tensors
+from pwcf.runs.summary import json_safe
 
 Key = tuple[str, int, int]
 """of a sample: digest of its image, its label, the how manieth of these"""
 SAMPLES = 500
 """shown at most, unless one asks for more"""
 PICTURE_BYTES = 7_000_000
-"""of all pictures together, about: see ``PAGE_BYTES`` of write.py"""
+"""of all pictures that are made, about: see ``PAGE_BYTES`` of write.py"""
 BYTES_PER_VALUE = 1.0
 """of a picture in base64, measured on photographs; drawings take half"""
 ENDS = 6
 """samples with the smallest and as many with the largest radii of each run that are shown first of all"""
+Pixels = np.ndarray[Any, np.dtype[np.uint8]]
+SIDE = 96
+"""pictures with a longer side are averaged down to it: a page has hundreds of them"""
+LEVELS = 15
+"""steps of a perturbation to either side of zero: enough to see, and a third of the bytes that 127 take"""
 
 
 @dataclass(frozen=True)
-class Named:
-    """A run with what a page calls it, and its folder."""
-
-    name: str
-    series: str
-    """its name among the runs about the same question"""
-    run: RecordedRun
-    path: Path
-    data: str
-    """what its data is called: the same for runs that share samples, different for all others"""
-
-    @property
-    def targeted(self) -> bool:
-        return self.run.header.settings.targeted
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        lower, upper = self.run.header.settings.bounds
-        return lower, upper
-
-
-@dataclass(frozen=True)
-class Shown:
-    """Samples of a page and where they are."""
+class Gallery:
+    """The samples of a page and where they are."""
 
     samples: list[dict[str, Any]]
     """id, index, label, name of the class, picture"""
@@ -65,17 +55,99 @@ class Shown:
     total: int
     """of samples there are"""
 
+    def within(self, order: SampleOrder, room: int) -> Gallery:
+        """The same, or a part of it that takes at most ``room`` bytes of a page. No picture is made again."""
+        sizes = self._sizes()
+        count = len(self.samples)
+        chosen = order.choose(count, set(self.number))
+        while chosen and (size := sum(sizes[key] for key in chosen)) > room:
+            count = min(count - 1, int(count * max(room, 0) / size))
+            chosen = order.choose(count, set(self.number))
+        return self if len(chosen) == len(self.samples) else self._part(chosen)
 
-def gallery_of(runs: Sequence[Named], limit: int, originals: Originals) -> Shown:
-    """``limit``: samples at most. Without pictures where there are none."""
+    def _sizes(self) -> dict[Key, int]:
+        """Bytes of each sample on the page, commas included."""
+        sizes = [len(embedded_json(json_safe(sample))) + 1 for sample in self.samples]
+        for columns in self.rows:
+            for values in columns.values():
+                for sample, value in zip(columns["sample"], values, strict=True):
+                    sizes[sample] += len(embedded_json(json_safe(value))) + 1
+        return {key: sizes[number] for key, number in self.number.items()}
+
+    def _part(self, chosen: set[Key]) -> Gallery:
+        number = {key: i for i, key in enumerate(key for key in self.number if key in chosen)}
+        new = {self.number[key]: i for key, i in number.items()}
+        rows = []
+        for columns in self.rows:
+            kept = [i for i, sample in enumerate(columns["sample"]) if sample in new]
+            part = {name: [values[i] for i in kept] for name, values in columns.items()}
+            rows.append({**part, "sample": [new[sample] for sample in part["sample"]]})
+        return Gallery([self.samples[old] for old in new], rows, number, self.total)
+
+
+@dataclass(frozen=True)
+class SampleOrder:
+    """Which samples are shown before which."""
+
+    places: list[dict[Key, int]]
+    """of each run, where its samples are"""
+    by_radius: list[Key]
+    """all samples by the rank of their radius, mean over runs"""
+    ends: list[Key]
+    """the nearest and farthest samples of every run in turn, the utmost first"""
+    affordable: int
+    """so many pictures keep to ``PICTURE_BYTES``, about"""
+
+    def choose(self, count: int, among: set[Key] | None = None) -> set[Key]:
+        """Every run's nearest and farthest, the others evenly over the order of radii; all if they are few enough."""
+        ordered = self.by_radius if among is None else [key for key in self.by_radius if key in among]
+        if len(ordered) <= count:
+            return set(ordered)
+        # No more of the ends than leave room for what is between.
+        most = max(count // 2, min(count, 2 * len(self.places)))
+        chosen = set(islice((key for key in self.ends if among is None or key in among), most))
+        rest = [key for key in ordered if key not in chosen]
+        even = np.linspace(0, len(rest) - 1, count - len(chosen)).round().astype(int)
+        return chosen | {rest[i] for i in even}
+
+
+def order_of(runs: Sequence[PageRun]) -> SampleOrder:
+    """The order of the samples of all runs of a page."""
     places = [sample_places(each.run.rows) for each in runs]
-    chosen = _chosen(runs, places, limit)
+    ranks: dict[Key, list[float]] = {}
+    values: dict[Key, int] = {}
+    ends: list[list[Key]] = []
+    for each, place in zip(runs, places, strict=True):
+        order = np.argsort(each.run.radius.numpy(), kind="stable")
+        rank = np.empty(len(order))
+        rank[order] = np.arange(len(order)) / max(len(order) - 1, 1)
+        size = values_of(each.run.header.shape)
+        for key, where in place.items():
+            ranks.setdefault(key, []).append(float(rank[where]))
+            values[key] = size
+        keys = {where: key for key, where in place.items()}
+        # Misclassified samples have the least radius of all, those without a point the largest, and nothing to be seen.
+        near = [keys[where] for where in order[found_in(each.run).numpy()[order]]]
+        ends += [near[:ENDS], near[::-1][:ENDS]]
+    # An original, which all runs share, and two pictures for each run.
+    cost = sum(values[key] * (1 + 2 * len(ranks[key])) for key in ranks) * BYTES_PER_VALUE
+    return SampleOrder(
+        places,
+        sorted(ranks, key=lambda key: sum(ranks[key]) / len(ranks[key])),
+        list(dict.fromkeys(key for nth in zip_longest(*ends) for key in nth if key is not None)),
+        int(len(ranks) * min(1.0, PICTURE_BYTES / max(cost, 1))),
+    )
+
+
+def make_gallery(runs: Sequence[PageRun], order: SampleOrder, limit: int, originals: OriginalImages) -> Gallery:
+    """The gallery of at most ``limit`` samples; without pictures where there are none."""
+    chosen = order.choose(min(limit, order.affordable))
     samples: list[dict[str, Any]] = []
     number: dict[Key, int] = {}
     rows = []
     sets = list(dict.fromkeys(each.data for each in runs))
     taken: set[str] = set()
-    for each, place in zip(runs, places, strict=True):
+    for each, place in zip(runs, order.places, strict=True):
         letter = _letters(sets.index(each.data)) if len(sets) > 1 else ""
         mine = [(key, where) for key, where in place.items() if key in chosen]
         images = _images(each, [where for _, where in mine], originals)
@@ -89,49 +161,17 @@ def gallery_of(runs: Sequence[Named], limit: int, originals: Originals) -> Shown
                 sample["picture"] = picture_of(images[where], each.bounds)
         pictures = [_pictures(each, images.get(where), points.get(where), where) for _, where in mine]
         rows.append(_columns(each.run, [number[key] for key, _ in mine], [where for _, where in mine], pictures))
-    total = len({key for place in places for key in place})
-    return Shown(samples, rows, number, total)
+    total = len({key for place in order.places for key in place})
+    return Gallery(samples, rows, number, total)
 
 
-def _chosen(runs: Sequence[Named], places: Sequence[Mapping[Key, int]], limit: int) -> set[Key]:
-    """Every run's nearest and farthest, the others evenly over the order of radii; all if they are few enough."""
-    ranks: dict[Key, list[float]] = {}
-    values: dict[Key, int] = {}
-    ends: list[list[Key]] = []
-    for each, place in zip(runs, places, strict=True):
-        order = np.argsort(each.run.radius.numpy(), kind="stable")
-        rank = np.empty(len(order))
-        rank[order] = np.arange(len(order)) / max(len(order) - 1, 1)
-        size = values_of(each.run.header.shape)
-        for key, where in place.items():
-            ranks.setdefault(key, []).append(float(rank[where]))
-            values[key] = size
-        keys = {where: key for key, where in place.items()}
-        # Samples that are wrong as they are have the least radius of all, those without a point the largest, and
-        # nothing to be seen.
-        near = [keys[where] for where in order[found_in(each.run).numpy()[order]]]
-        ends += [near[:ENDS], near[::-1][:ENDS]]
-    # An original, which all runs share, and two pictures for each run.
-    cost = sum(values[key] * (1 + 2 * len(ranks[key])) for key in ranks) * BYTES_PER_VALUE
-    count = min(limit, int(len(ranks) * min(1.0, PICTURE_BYTES / max(cost, 1))))
-    ordered = sorted(ranks, key=lambda key: sum(ranks[key]) / len(ranks[key]))
-    if len(ordered) <= count:
-        return set(ordered)
-    # The ends in turn, the utmost of every run first; no more than leave room for what is between.
-    in_turn = dict.fromkeys(key for nth in zip_longest(*ends) for key in nth if key is not None)
-    chosen = set(islice(in_turn, max(count // 2, min(count, len(ends)))))
-    rest = [key for key in ordered if key not in chosen]
-    even = np.linspace(0, len(rest) - 1, count - len(chosen)).round().astype(int)
-    return chosen | {rest[i] for i in even}
-
-
-def _images(each: Named, places: Sequence[int], originals: Originals) -> dict[int, Tensor]:
+def _images(each: PageRun, places: Sequence[int], originals: OriginalImages) -> dict[int, Tensor]:
     if not are_images(each.run.header.shape) or not places:
         return {}
-    return originals.images(each.run, each.name, places)
+    return originals.read(each.run, each.name, places)
 
 
-def _points(each: Named, places: Sequence[int], originals: Originals) -> dict[int, Tensor]:
+def _points(each: PageRun, places: Sequence[int], originals: OriginalImages) -> dict[int, Tensor]:
     """The adversarial points at these places, shard by shard: a large run never sits in memory."""
     if not are_images(each.run.header.shape):
         return {}
@@ -150,7 +190,7 @@ def _points(each: Named, places: Sequence[int], originals: Originals) -> dict[in
     return found
 
 
-def _pictures(each: Named, image: Tensor | None, point: Tensor | None, where: int) -> dict[str, Any]:
+def _pictures(each: PageRun, image: Tensor | None, point: Tensor | None, where: int) -> dict[str, Any]:
     attacked = bool(each.run.adversarial[where]) and float(each.run.radius[where]) > 0
     if point is None or not attacked:
         return {"adversarial": None, "perturbation": None, "factor": None}
@@ -162,7 +202,7 @@ def _pictures(each: Named, image: Tensor | None, point: Tensor | None, where: in
     }
 
 
-def _sample(each: Named, where: int, letter: str, taken: set[str]) -> dict[str, Any]:
+def _sample(each: PageRun, where: int, letter: str, taken: set[str]) -> dict[str, Any]:
     """What is the same in every run. Its id is its index, with a letter where there are several sets of data."""
     index, label = int(each.run.index[where]), int(each.run.rows["label"][where].as_py())
     name = f"{index}{letter}"
@@ -211,3 +251,118 @@ def _columns(
 def _short(value: float | None) -> float | None:
     """Five digits: a page is to be looked at."""
     return None if value is None or not np.isfinite(value) else float(f"{value:.5g}")
+
+
+# ---- pictures ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """A difference made visible."""
+
+    picture: str
+    factor: float
+    """by so much it is amplified: the largest change is full scale"""
+
+
+def note_on(shape: tuple[int, ...]) -> str | None:
+    """What a reader must know about pictures of inputs of this shape; None if they are what one expects."""
+    if not are_images(shape):
+        return f"Inputs of shape {' x '.join(map(str, shape))} are no images: there are no pictures of them."
+    notes = []
+    if shape[0] not in (1, 3):
+        notes.append(f"inputs have {shape[0]} channels, the pictures show their mean")
+    if _step(shape) > 1:
+        notes.append(f"inputs of {shape[2]} x {shape[1]} pixels are shown {_step(shape)} times smaller")
+    return "; ".join(notes).capitalize() + "." if notes else None
+
+
+def are_images(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 3 and min(shape) > 0 and min(shape[1:]) > 1
+
+
+def values_of(shape: tuple[int, ...]) -> int:
+    """Numbers in a picture of such an input; 0 if there is none."""
+    if not are_images(shape):
+        return 0
+    step = _step(shape)
+    return (3 if shape[0] == 3 else 1) * -(-shape[1] // step) * -(-shape[2] // step)
+
+
+def picture_of(image: Tensor, bounds: tuple[float, float]) -> str:
+    """An input (c, h, w) within bounds."""
+    lower, upper = bounds
+    shown = (_visible(image) - lower) / (upper - lower)
+    return _png((shown * 255).round().clamp(0, 255).to(torch.uint8).numpy())
+
+
+def perturbation_of(image: Tensor, point: Tensor, bounds: tuple[float, float]) -> Perturbation | None:
+    """What was added, so that the largest change is full scale: grey inputs from blue to red, colour around grey."""
+    difference = _visible(point.double() - image.double())
+    largest = float(difference.abs().max())
+    if not 0 < largest < float("inf"):
+        return None
+    shown, factor = amplified(difference / (bounds[1] - bounds[0]))
+    steps = ((shown - 0.5) * 2 * LEVELS).round().to(torch.int64)  # -LEVELS ... LEVELS
+    if len(steps) == 1:
+        picture = _png((steps + LEVELS).to(torch.uint8).numpy(), _DIVERGING)
+    else:
+        picture = _png((127.5 + steps * (127.5 / LEVELS)).round().to(torch.uint8).numpy())
+    return Perturbation(picture, factor)
+
+
+def _visible(image: Tensor) -> Tensor:
+    """(1 or 3, h, w), not too large."""
+    shown = image.detach().cpu().double()
+    if shown.shape[0] not in (1, 3):
+        shown = shown.mean(0, keepdim=True)
+    if (step := _step(tuple(shown.shape))) > 1:
+        shown = torch.nn.functional.avg_pool2d(shown[None], step, ceil_mode=True)[0]
+    return shown
+
+
+def _step(shape: tuple[int, ...]) -> int:
+    return max(1, -(-max(shape[1:]) // SIDE))
+
+
+def _diverging() -> bytes:
+    """Blue through a light grey to red, as distinct for colour-blind eyes as two hues can be."""
+    ends = np.array([[5, 80, 160], [242, 242, 242], [178, 36, 20]], dtype=float)
+    colours = []
+    for step in range(-LEVELS, LEVELS + 1):
+        share = (abs(step) / LEVELS) ** 0.7  # small changes are to be seen too
+        colours.append(ends[1] + share * (ends[0 if step < 0 else 2] - ends[1]))
+    return np.array(colours).round().astype(np.uint8).tobytes()
+
+
+_DIVERGING = _diverging()
+
+
+def _png(planes: Pixels, palette: bytes | None = None) -> str:
+    """(1 or 3, h, w) as a PNG in base64. Of the format's row filters the one that packs best."""
+    channels, height, width = planes.shape
+    rows = np.ascontiguousarray(planes.transpose(1, 2, 0)).reshape(height, width * channels)
+    filters = (0,) if palette else (0, 2, 4)
+    packed = min((zlib.compress(_filtered(rows, channels, kind), 9) for kind in filters), key=len)
+    kind = 3 if palette else (0 if channels == 1 else 2)
+    parts = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0))]
+    parts += [(b"PLTE", palette)] if palette else []
+    parts += [(b"IDAT", packed), (b"IEND", b"")]
+    file = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body)) for name, body in parts
+    )
+    return base64.b64encode(file).decode()
+
+
+def _filtered(rows: Pixels, channels: int, kind: int) -> bytes:
+    """Each row after its filter's number: 0 as it is, 2 less the row above, 4 less Paeth's guess."""
+    left, above, corner = (np.zeros(rows.shape, dtype=np.int16) for _ in range(3))
+    left[:, channels:], above[1:], corner[1:, channels:] = rows[:, :-channels], rows[:-1], rows[:-1, :-channels]
+    guess = left + above - corner
+    to_left, to_above, to_corner = (np.abs(guess - each) for each in (left, above, corner))
+    paeth = np.where(
+        (to_left <= to_above) & (to_left <= to_corner), left, np.where(to_above <= to_corner, above, corner)
+    )
+    taken = {0: np.zeros_like(left), 2: above, 4: paeth}[kind]
+    body = (rows.astype(np.int16) - taken).astype(np.uint8)
+    return np.hstack([np.full((len(rows), 1), kind, dtype=np.uint8), body]).tobytes()

@@ -1,4 +1,4 @@
-"""The numbers that one quotes, with their evidence, as sentences."""
+"""The headline of a page: the numbers that one quotes, with their evidence, as sentences."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ from pwcf.analysis import (
     found_in,
     metric_name,
     quantiles_of,
+    question_title,
 )
-from pwcf.problems import MaxLoss
-from pwcf.report.page.gallery import Named
-from pwcf.report.page.infinity import sent
-from pwcf.report.page.labels import percent
+from pwcf.report.page.runs import PageRun, json_number, percent, several_data_sets
+from pwcf.runs.summary import summarize
 
 
-def cards(runs: Sequence[Named]) -> list[dict[str, Any]]:
+def cards(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
     """One for every question and metric: its runs, each with a number and sentences."""
     grouped: dict[tuple[str, str], dict[str, Any]] = {}
-    several = len({each.data for each in runs}) > 1
+    several = several_data_sets(runs)
     for i, each in enumerate(runs):
-        title, about = _question(each)
+        title, about = question_title(each.run), "robust accuracy" if each.max_loss else "median radius"
         data = each.data if several else ""
         card = grouped.setdefault((title, data), {"title": title, "about": about, "data": data, "runs": []})
-        card["runs"].append({"run": i, **(_accuracy(each) if _asks_loss(each) else _radius(each))})
-    # What is told of one set of data together, and radii before accuracies.
+        card["runs"].append({"run": i, **(_accuracy(each) if each.max_loss else _radius(each))})
+    # Cards about one data set together, radii before accuracies.
     sets = list(dict.fromkeys(each.data for each in runs))
     return sorted(
         grouped.values(),
@@ -41,50 +40,30 @@ def cards(runs: Sequence[Named]) -> list[dict[str, Any]]:
     )
 
 
-def overview(each: Named) -> dict[str, Any]:
-    """A line of the table of all runs."""
-    run = each.run
-    attacked, found = attacked_in(run), found_in(run)
-    line: dict[str, Any] = {
-        "samples": len(run.status),
-        "of": run.header.samples,
-        "clean": run.clean_accuracy,
-        "attacked": int(attacked.sum()),
-        "found": int(found.sum()),
-        "converged": None if _asks_loss(each) else int(converged_in(run).sum()),
-        "passes": float(run.passes.total[attacked].double().mean()) if attacked.any() else None,
-        "seconds": run.seconds,
-        "robust": accuracy_of(run).robust if _asks_loss(each) else None,
-        "median": None if _asks_loss(each) else sent(quantiles_of(run, (0.5,))[0.5]),
-        "mean": float(run.radius[found].mean()) if not _asks_loss(each) and found.any() else None,
+def overview(each: PageRun) -> dict[str, Any]:
+    """A line of the table of all runs: the numbers of ``pwcf show``."""
+    summary = summarize(each.run.header, each.run.rows)
+    return {
+        "samples": summary.done,
+        "of": summary.samples,
+        "clean": summary.clean_accuracy,
+        "attacked": summary.attacked,
+        "found": summary.found,
+        "converged": summary.converged,
+        "passes": summary.passes,
+        "seconds": summary.seconds,
+        "robust": summary.robust_accuracy,
+        "median": None if each.max_loss else json_number(quantiles_of(each.run, (0.5,))[0.5]),
+        "mean": summary.radius.get("mean"),
     }
-    return line
 
 
-def _asks_loss(each: Named) -> bool:
-    return isinstance(each.run.problem, MaxLoss)
-
-
-def _question(each: Named) -> tuple[str, str]:
-    settings, metric = each.run.header.settings, metric_name(each.run)
-    if settings.eps is None:
-        return f"Distance to the nearest {_aim(each)} point, {metric}", "median radius"
-    within = f"within {metric} {eps_text(settings.eps)}"
-    if settings.targeted:
-        return f"Targeted: share that no attack turns into the wanted class {within}", "robust accuracy"
-    return f"Accuracy under attack {within}", "robust accuracy"
-
-
-def _aim(each: Named) -> str:
+def _point(each: PageRun) -> str:
     """What an adversarial point is."""
-    return "classified as wanted" if each.targeted else "misclassified"
-
-
-def _point(each: Named) -> str:
     return "point classified as wanted" if each.targeted else "misclassified point"
 
 
-def _radius(each: Named) -> dict[str, Any]:
+def _radius(each: PageRun) -> dict[str, Any]:
     run, metric = each.run, metric_name(each.run)
     attacked, found = int(attacked_in(run).sum()), found_in(run)
     low, median, high = quantiles_of(run, (0.25, 0.5, 0.75)).values()
@@ -115,12 +94,12 @@ def _radius(each: Named) -> dict[str, Any]:
         left = number - converged
         evidence.append(f"{_searches(converged)} converged; {_open(each, left) if left else 'none is left open'}.")
     return {
-        "value": sent(median), "low": sent(low), "high": sent(high), "sentence": sentence,
+        "value": json_number(median), "low": json_number(low), "high": json_number(high), "sentence": sentence,
         "evidence": [*evidence, *_idle(each)],
     }  # fmt: skip
 
 
-def _open(each: Named, left: int) -> str:
+def _open(each: PageRun, left: int) -> str:
     """Of searches that found a point and did not converge."""
     run = each.run
     shrink = run.evidence.shrink[found_in(run) & ~converged_in(run)].double().cpu()
@@ -137,25 +116,25 @@ def _open(each: Named, left: int) -> str:
     )
 
 
-def _accuracy(each: Named) -> dict[str, Any]:
+def _accuracy(each: PageRun) -> dict[str, Any]:
     run = each.run
-    told = accuracy_of(run)
+    accuracy = accuracy_of(run)
     attacked, broken = int(attacked_in(run).sum()), int(found_in(run).sum())
-    metric, eps = metric_name(run), eps_text(told.eps)
+    metric, eps = metric_name(run), eps_text(accuracy.eps)
     does = "withstand every attack" if not each.targeted else "are not classified as wanted by any attack"
     sentence = (
-        f"{percent(told.robust)} of {_samples(told.samples)} {does} within {metric} {eps} "
-        f"(95 % interval {percent(told.low)} to {percent(told.high)}, for samples like these)."
+        f"{percent(accuracy.robust)} of {_samples(accuracy.samples)} {does} within {metric} {eps} "
+        f"(95 % interval {percent(accuracy.low)} to {percent(accuracy.high)}, for samples like these)."
     )
     evidence = [f"{broken} of {_samples(attacked, 'attacked ')} {'was' if broken == 1 else 'were'} broken"]
     evidence[0] += f"{', each' if broken > 1 else ''} by a verified point{_violation(each)}." if broken else "."
-    if told.unsettled:
-        stand = "1 stands because no attack broke it" if told.unsettled == 1 else (
-            f"{told.unsettled} stand because no attack broke them"
+    if accuracy.unsettled:
+        stand = "1 stands because no attack broke it" if accuracy.unsettled == 1 else (
+            f"{accuracy.unsettled} stand because no attack broke them"
         )  # fmt: skip
         evidence.append(f"{stand}, which is no proof: a stronger one may.")
     return {
-        "value": told.robust, "low": told.low, "high": told.high, "sentence": sentence,
+        "value": accuracy.robust, "low": accuracy.low, "high": accuracy.high, "sentence": sentence,
         "evidence": [*evidence, *_idle(each)],
     }  # fmt: skip
 
@@ -168,14 +147,14 @@ def _samples(count: int, kind: str = "") -> str:
     return f"{count} {kind}sample" if count == 1 else f"{count} {kind}samples"
 
 
-def _violation(each: Named) -> str:
+def _violation(each: PageRun) -> str:
     """How far points are from being what they should be: verified ones are, so 0 unless a file was changed."""
     found = found_in(each.run)
     values = each.run.evidence.violation[found]
     return f", with violation {float(values.nan_to_num(0).max()):.3g}" if len(values) else ""
 
 
-def _idle(each: Named) -> list[str]:
+def _idle(each: PageRun) -> list[str]:
     """Samples that were not attacked."""
     run = each.run
     n, undefined = len(run.status), int((~defined_in(run)).sum())
@@ -185,12 +164,12 @@ def _idle(each: Named) -> list[str]:
     if wrong:
         what = "of the wanted class" if each.targeted else "misclassified"
         counted = ("counts" if wrong == 1 else "count") + " as broken"
-        consequence = counted if _asks_loss(each) else f"{_are(wrong)} not among these radii"
+        consequence = counted if each.max_loss else f"{_are(wrong)} not among these radii"
         as_it_is = "as it is" if wrong == 1 else "as they are"
         sentences.append(f"{wrong} of {_samples(n)} {_are(wrong)} {what} {as_it_is} and {consequence}")
     if undefined:
         whose = "it" if undefined == 1 else "them"
-        consequence = "not robust" if _asks_loss(each) else "not among these radii"
+        consequence = "not robust" if each.max_loss else "not among these radii"
         sentences.append(
             f"For {undefined} of {_samples(n)} the model gives no finite logits: nothing was attacked there, and the "
             f"page counts {whose} as {consequence}"

@@ -1,10 +1,10 @@
-"""What the plots of a page show, as numbers: curves, distributions and shares, one panel for what can be compared."""
+"""What the panels of a page show, as numbers: curves, distributions, shares, and who breaks what."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from pwcf.analysis import (
+    Agreement,
     Curve,
     accuracy_of,
-    align,
+    agreement_of,
     attacked_in,
     attacks_name,
     curve_of,
@@ -24,16 +25,23 @@ from pwcf.analysis import (
     found_in,
     hardest,
     metric_name,
+    model_crossings,
     quantiles_of,
     radii_of,
     sparsity_of,
     termination_of,
 )
-from pwcf.problems import MaxLoss
-from pwcf.report.page.gallery import Key, Named
-from pwcf.report.page.infinity import sent
-from pwcf.report.page.labels import Label, names_among
-from pwcf.report.page.turns import turns
+from pwcf.report.page.gallery import Key
+from pwcf.report.page.runs import (
+    NumberedRuns,
+    PageRun,
+    json_number,
+    names_among,
+    panel_groups,
+    several_data_sets,
+)
+from pwcf.report.registry import page_tables
+from pwcf.runs import RecordedRun
 from pwcf.runs.comparison import sample_places
 
 BINS = (12, 48)
@@ -43,7 +51,7 @@ STEPS = 800
 _QUARTILES = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64)
 FIRST = 6
 """hardest and easiest samples that are named"""
-# Where papers ask (CIFAR, ImageNet, MNIST): what an eps of this size would have told is a question readers have.
+# Where papers ask (CIFAR, ImageNet, MNIST): readers ask what an eps of this size says.
 USUAL_EPS: dict[str, dict[str, float]] = {
     "linf": {"2/255": 2 / 255, "4/255": 4 / 255, "8/255": 8 / 255, "0.1": 0.1, "0.3": 0.3},
     "l2": {"0.5": 0.5, "1.5": 1.5},
@@ -52,35 +60,18 @@ USUAL_EPS: dict[str, dict[str, float]] = {
     "pd": {"0.5": 0.5},
 }
 CROSSINGS = 6
-"""told of a panel, at most"""
-
-Numbered = list[tuple[int, Named]]
-"""runs with their places on the page"""
+"""shown in a panel, at most"""
 
 
-def comparable(runs: Sequence[Named]) -> dict[tuple[str, str, bool], Numbered]:
-    """Runs by metric, by data where there are several, and by whether they are targeted: other questions each."""
-    several = len({each.data for each in runs}) > 1
-    grouped: dict[tuple[str, str, bool], Numbered] = {}
-    for i, each in enumerate(runs):
-        key = (metric_name(each.run), each.data if several else "", each.targeted)
-        grouped.setdefault(key, []).append((i, each))
-    return grouped
-
-
-def asks_radius(each: Named) -> bool:
-    return not isinstance(each.run.problem, MaxLoss)
-
-
-def curve_panels(runs: Sequence[Named]) -> list[dict[str, Any]]:
+def curve_panels(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
     """Robust accuracy over eps for every metric; max-loss runs are single points of it."""
     panels = []
-    for (metric, data, targeted), members in comparable(runs).items():
-        curves = {i: curve_of(each.run) for i, each in members if asks_radius(each)}
-        points = [_point(i, each) for i, each in members if not asks_radius(each)]
+    for (metric, data, targeted), members in panel_groups(runs).items():
+        curves = {i: curve_of(each.run) for i, each in members if not each.max_loss}
+        points = [_point(i, each) for i, each in members if each.max_loss]
         if not curves:
             continue
-        reach = _reach([radii_of(each.run) for _, each in members if asks_radius(each)])
+        reach = _reach([radii_of(each.run) for _, each in members if not each.max_loss])
         reach = max([reach, *(1.15 * point["eps"] for point in points)])
         panels.append({
             "metric": metric,
@@ -89,29 +80,20 @@ def curve_panels(runs: Sequence[Named]) -> list[dict[str, Any]]:
             "reach": reach,
             "curves": [{"run": i, **_thinned(curve)} for i, curve in curves.items()],
             "points": points,
-            **_crossings([(i, each) for i, each in members if asks_radius(each)]),
+            **_crossings([(i, each) for i, each in members if not each.max_loss]),
         })  # fmt: skip
     return panels
 
 
-def _point(i: int, each: Named) -> dict[str, Any]:
-    told = accuracy_of(each.run)
-    return {"run": i, **vars(told), "at": eps_text(told.eps)}
+def _point(i: int, each: PageRun) -> dict[str, Any]:
+    accuracy = accuracy_of(each.run)
+    return {"run": i, **vars(accuracy), "at": eps_text(accuracy.eps)}
 
 
-def _crossings(members: Numbered) -> dict[str, Any]:
-    """Between models under the same attacks, on the samples they share: what else crosses tells nothing of models."""
-    names = names_among([Label(each.name, each.series) for _, each in members])
-    found = []
-    for (first, (_, a)), (second, (_, b)) in combinations(zip(names, members, strict=True), 2):
-        if a.run.header.model.fingerprint == b.run.header.model.fingerprint:
-            continue
-        if attacks_name(a.run) != attacks_name(b.run):
-            continue
-        shared = align([a.run, b.run])
-        if samples := len(shared[0].status):
-            found += turns({first: curve_of(shared[0]), second: curve_of(shared[1])}, samples)
-    found.sort(key=lambda each: each.eps)
+def _crossings(members: NumberedRuns) -> dict[str, Any]:
+    """The crossings that figures show too: see ``analysis.model_crossings``."""
+    names = names_among([each for _, each in members])
+    found = model_crossings({name: each.run for name, (_, each) in zip(names, members, strict=True)})
     return {"crossings": [vars(each) for each in found[:CROSSINGS]], "more": len(found[CROSSINGS:])}
 
 
@@ -122,12 +104,12 @@ def _thinned(curve: Curve) -> dict[str, list[float]]:
     return {"eps": curve.eps[kept].tolist(), "accuracy": curve.accuracy[kept].tolist()}
 
 
-def radius_panels(runs: Sequence[Named], number: dict[Key, int]) -> list[dict[str, Any]]:
-    """How radii are spread, what usual eps would have told, and the ends of the list."""
+def radius_panels(runs: Sequence[PageRun], number: dict[Key, int]) -> list[dict[str, Any]]:
+    """How radii are spread, what usual eps say of them, and the easiest and hardest samples."""
     panels = []
-    for (metric, data, targeted), members in comparable(runs).items():
-        asked = [(i, each) for i, each in members if asks_radius(each)]
-        panel = _distributions(metric, data, asked, lambda each: each.run.radius, found_in_of, targeted=targeted)
+    for (metric, data, targeted), members in panel_groups(runs).items():
+        asked = [(i, each) for i, each in members if not each.max_loss]
+        panel = _distributions(metric, data, asked, lambda each: each.run.radius, found_in, targeted=targeted)
         if panel is None:
             continue
         usual = USUAL_EPS.get(metric, {}) if all(each.bounds == (0.0, 1.0) for _, each in asked) else {}
@@ -137,7 +119,7 @@ def radius_panels(runs: Sequence[Named], number: dict[Key, int]) -> list[dict[st
         panel["marks"] = [{"name": name, "eps": eps} for name, eps in sorted(marks.items(), key=lambda pair: pair[1])]
         for row, (_, each) in zip(panel["rows"], asked, strict=True):
             # Those without a point count: most may have none.
-            row["quartiles"] = sent(list(quantiles_of(each.run, (0.25, 0.5, 0.75)).values()))
+            row["quartiles"] = json_number(list(quantiles_of(each.run, (0.25, 0.5, 0.75)).values()))
             row["choices"] = [vars(choice) for choice in eps_choices(each.run, [m["eps"] for m in panel["marks"]])]
             row["easiest"] = _numbers(each, easiest(each.run, FIRST), number)
             row["hardest"] = _numbers(each, hardest(each.run, FIRST), number)
@@ -145,7 +127,7 @@ def radius_panels(runs: Sequence[Named], number: dict[Key, int]) -> list[dict[st
     return panels
 
 
-def _numbers(each: Named, places: list[int], number: dict[Key, int]) -> list[dict[str, Any]]:
+def _numbers(each: PageRun, places: list[int], number: dict[Key, int]) -> list[dict[str, Any]]:
     """Samples by the numbers they have on the page; those that are not shown by their index alone."""
     keys = {where: key for key, where in sample_places(each.run.rows).items()}
     return [
@@ -158,20 +140,17 @@ def _numbers(each: Named, places: list[int], number: dict[Key, int]) -> list[dic
     ]
 
 
-def found_in_of(each: Named) -> Tensor:
-    return found_in(each.run)
-
-
-def attacked_in_of(each: Named) -> Tensor:
-    return attacked_in(each.run)
-
-
-def sparsity_panels(runs: Sequence[Named]) -> list[dict[str, Any]]:
+def sparsity_panels(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
     """Of every metric: how many entries carry the perturbation."""
     made = []
-    for (metric, data, targeted), members in comparable(runs).items():
+    for (metric, data, targeted), members in panel_groups(runs).items():
         panel = _distributions(
-            metric, data, members, lambda each: sparsity_of(each.run), found_in_of, targeted=targeted
+            metric,
+            data,
+            members,
+            lambda each: sparsity_of(each.run),
+            found_in,
+            targeted=targeted,
         )
         if panel is not None:
             entries = {math.prod(each.run.header.shape) for _, each in members}
@@ -180,15 +159,20 @@ def sparsity_panels(runs: Sequence[Named]) -> list[dict[str, Any]]:
     return made
 
 
-def passes_panel(runs: Sequence[Named]) -> dict[str, Any] | None:
-    return _distributions("passes", "", list(enumerate(runs)), lambda each: each.run.passes.total, attacked_in_of)
+def passes_panel(runs: Sequence[PageRun]) -> dict[str, Any] | None:
+    return _distributions("passes", "", list(enumerate(runs)), lambda each: each.run.passes.total, attacked_in)
 
 
-def stationarity_panel(runs: Sequence[Named]) -> dict[str, Any] | None:
+def stationarity_panel(runs: Sequence[PageRun]) -> dict[str, Any] | None:
     """In percent of the radius, by powers of ten."""
-    asked = [(i, each) for i, each in enumerate(runs) if asks_radius(each)]
+    asked = [(i, each) for i, each in enumerate(runs) if not each.max_loss]
     return _distributions(
-        "stationarity", "", asked, lambda each: each.run.evidence.stationarity.clamp(min=FLOOR), found_in_of, log=True
+        "stationarity",
+        "",
+        asked,
+        lambda each: each.run.evidence.stationarity.clamp(min=FLOOR),
+        found_in,
+        log=True,
     )
 
 
@@ -196,7 +180,7 @@ FLOOR = 1e-4
 """Stationarity below this is as good as none; a logarithm needs an end."""
 
 
-def statuses(runs: Sequence[Named]) -> list[dict[str, int]]:
+def statuses(runs: Sequence[PageRun]) -> list[dict[str, int]]:
     """Of attacked samples, run by run."""
     return [termination_of(each.run).status for each in runs]
 
@@ -204,9 +188,9 @@ def statuses(runs: Sequence[Named]) -> list[dict[str, int]]:
 def _distributions(
     name: str,
     data: str,
-    members: Numbered,
-    values_of: Callable[[Named], Tensor],
-    among: Callable[[Named], Tensor],
+    members: NumberedRuns,
+    values_of: Callable[[PageRun], Tensor],
+    among: Callable[[RecordedRun], Tensor],
     *,
     log: bool = False,
     targeted: bool = False,
@@ -214,7 +198,7 @@ def _distributions(
     """Histograms of several runs over the same bins; None where nobody has a value."""
     values = []
     for _, each in members:
-        chosen = values_of(each).double().cpu()[among(each)]
+        chosen = values_of(each).double().cpu()[among(each.run)]
         values.append(chosen[torch.isfinite(chosen)])
     if not members or not any(len(each) for each in values):
         return None
@@ -243,3 +227,88 @@ def _reach(values: Sequence[Tensor]) -> float:
     if not len(together):
         return 1.0
     return float(min(together.max(), 2 * torch.quantile(together, 0.95))) * 1.02 or 1.0
+
+
+def registry_tables(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
+    """The tables of the registry that a page shows, as they are."""
+    return [
+        {"name": name, "about": about, "columns": table.columns, "rows": [json_number(list(row)) for row in table.rows]}
+        for name, (about, table) in page_tables({each.name: each.run for each in runs}).items()
+    ]
+
+
+def contributions(each: PageRun) -> list[dict[str, Any]]:
+    """A line for every attack of a run."""
+    found = found_in(each.run)
+    best = Counter(name for name, broken in zip(each.run.attack, found.tolist(), strict=True) if broken)
+    lines = []
+    for one in each.run.contributions:
+        asked = int(one.asked.sum())
+        lines.append({
+            "name": one.name,
+            "about": one.about,
+            "black_box": one.black_box,
+            "asked": asked,
+            "found": int(one.found.sum()),
+            "best": best[one.name],
+            "passes": float(one.passes[one.asked].double().mean()) if asked else None,
+            "seconds": one.seconds,
+        })  # fmt: skip
+    return lines
+
+
+def agreements(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
+    """Between runs of one model that differ in their attacks.
+
+    Not between the attacks of one run: a later one starts from what earlier ones found and credited only where it
+    improves on that, so what it would have broken by itself nobody knows.
+    """
+    made = []
+    several = several_data_sets(runs)
+    for members in _rivals(runs):
+        first = runs[members[0]]
+        within: float | None = None
+        if not first.max_loss:
+            within = min(quantiles_of(runs[i].run, (0.5,))[0.5] for i in members)
+            if not math.isfinite(within):
+                continue
+        found = agreement_of({runs[i].name: runs[i].run for i in members}, within)
+        if found.samples:
+            what = [
+                metric_name(first.run),
+                *([first.data] if several else []),
+                *(["targeted"] if first.targeted else []),
+            ]
+            title = f"{', '.join(what)}: runs of one model with different attacks"
+            made.append({"runs": members, "title": title, "eps": within, **_agreement(found)})
+    return made
+
+
+def _rivals(runs: Sequence[PageRun]) -> list[list[int]]:
+    """Runs about one question, model and data that share samples, all of them."""
+    grouped: dict[tuple[object, ...], list[tuple[set[Key], list[int]]]] = {}
+    for i, each in enumerate(runs):
+        header, samples = each.run.header, set(sample_places(each.run.rows))
+        key = (header.model.fingerprint, header.settings.metric, header.settings.eps, each.targeted, each.data)
+        sets = grouped.setdefault(key, [])
+        for shared, members in sets:
+            if shared & samples:
+                shared &= samples
+                members.append(i)
+                break
+        else:
+            sets.append((samples, [i]))
+    found = [members for sets in grouped.values() for _, members in sets]
+    return [each for each in found if len({attacks_name(runs[i].run) for i in each}) > 1]
+
+
+def _agreement(agreement: Agreement) -> dict[str, Any]:
+    return {
+        "names": agreement.names,
+        "samples": agreement.samples,
+        "counts": agreement.counts.tolist(),
+        "alone": agreement.alone.tolist(),
+        "union": agreement.union,
+        "only_first": agreement.only_first.tolist(),
+        "union_curve": [list(pair) for pair in agreement.union_curve()],
+    }

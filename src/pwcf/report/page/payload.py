@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from pwcf._common.status import Status
-from pwcf.analysis import cross_metric, data_names, model_name
-from pwcf.report.page import attacks, headline, panels
-from pwcf.report.page.gallery import SAMPLES, Named, gallery_of
-from pwcf.report.page.infinity import sent
-from pwcf.report.page.labels import labels_of, question_of
-from pwcf.report.page.originals import Originals
-from pwcf.report.page.pictures import are_images, note_on
-from pwcf.report.page.provenance import provenance
-from pwcf.runs import RunError, load_run
-from pwcf.runs.figures import plain
+from pwcf.analysis import cross_metric, metric_name, model_name, question_name
+from pwcf.report.page import headline, panels
+from pwcf.report.page.gallery import SAMPLES, Gallery, are_images, make_gallery, note_on, order_of
+from pwcf.report.page.runs import PageRun, json_number, load_runs, several_data_sets, tones
+from pwcf.runs import Header
+from pwcf.runs.originals import OriginalImages
+from pwcf.runs.summary import json_safe, question_of
 
 
 @dataclass(frozen=True)
 class Payload:
+    """What a page shows."""
+
     content: dict[str, Any]
     remarks: list[str]
     """what is missing, and why"""
@@ -36,22 +35,27 @@ def payload_of(
     title: str | None = None,
     data: str | None = None,
     gallery: int | None = None,
+    room: Callable[[dict[str, Any]], int] | None = None,
 ) -> Payload:
-    """See ``write_page``."""
-    if not folders:
-        raise RunError("runs: expected at least one folder, found none")
-    # Points stay on disk until the gallery has chosen some: a large run does not fit into memory.
-    loaded = [load_run(folder, tensors=False) for folder in folders]
-    about = data_names({str(i): run for i, run in enumerate(loaded)}).values()
-    labels = labels_of(loaded, [Path(folder).resolve().name for folder in folders])
-    runs = [
-        Named(*label, run, Path(folder), of)
-        for label, run, folder, of in zip(labels, loaded, folders, about, strict=True)
-    ]
-    originals = Originals(data)
-    shown = gallery_of(runs, SAMPLES if gallery is None else gallery, originals)
-    remarks = list(originals.remarks)
-    content = {
+    """What a page about these runs shows; see ``write_page``.
+
+    Args:
+        folders: of the runs.
+        title, data, gallery: as for ``write_page``.
+        room: from the content without samples, how many bytes these may take.
+    """
+    runs = load_runs(folders)
+    originals, order = OriginalImages(data), order_of(runs)
+    made = make_gallery(runs, order, SAMPLES if gallery is None else gallery, originals)
+    content = _content(runs, title, originals.remarks)
+    if room is not None:
+        made = made.within(order, room(json_safe(_filled(content, runs, None))))
+    return Payload(json_safe(_filled(content, runs, made)), originals.remarks)
+
+
+def _content(runs: Sequence[PageRun], title: str | None, remarks: list[str]) -> dict[str, Any]:
+    """All but the gallery."""
+    return {
         "title": title or _title(runs),
         "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "by": f"pwcf {version('pwcf')}",
@@ -61,77 +65,59 @@ def payload_of(
                 "series": each.series,
                 "tone": tone,
                 "question": each.run.header.settings.question,
-                "metric": each.run.problem.metric.name,
-                "asked": question_of(each.run),
+                "metric": metric_name(each.run),
+                "asked": question_name(each.run),
                 "model": model_name(each.run),
                 "eps": each.run.header.settings.eps,
-                "targeted": each.run.problem.targeted,
+                "targeted": each.targeted,
                 "complete": each.run.complete,
                 "pictures": are_images(each.run.header.shape),
                 "note": note_on(each.run.header.shape),
                 "warnings": each.run.warnings,
                 "overview": headline.overview(each),
-                "attacks": attacks.contributions(each),
+                "attacks": panels.contributions(each),
                 "provenance": provenance(each),
-                "rows": rows,
             }
-            for each, tone, rows in zip(runs, tones(runs), shown.rows, strict=True)
+            for each, tone in zip(runs, tones(runs), strict=True)
         ],
         "cards": headline.cards(runs),
         "curves": panels.curve_panels(runs),
-        "radii": panels.radius_panels(runs, shown.number),
         "sparsity": panels.sparsity_panels(runs),
         "passes": panels.passes_panel(runs),
         "stationarity": panels.stationarity_panel(runs),
         "statuses": panels.statuses(runs),
-        "agreements": attacks.agreements(runs),
+        "agreements": panels.agreements(runs),
         "cross": _cross(runs),
-        "samples": shown.samples,
-        "shown": len(shown.samples),
-        "total": shown.total,
+        "tables": panels.registry_tables(runs),
         "remarks": remarks,
         "status_sentences": {status.value: status.sentence for status in Status},
     }
-    return Payload(plain(content), remarks)
 
 
-ALIKE = 8
-"""colours; beyond them lines are dashed too, in two ways"""
+def _filled(content: dict[str, Any], runs: Sequence[PageRun], gallery: Gallery | None) -> dict[str, Any]:
+    """The content with a gallery, and with the samples that panels name."""
+    shown = gallery or Gallery([], [{} for _ in runs], {}, 0)
+    return {
+        **content,
+        "runs": [{**run, "rows": rows} for run, rows in zip(content["runs"], shown.rows, strict=True)],
+        "radii": panels.radius_panels(runs, shown.number),
+        "samples": shown.samples,
+        "shown": len(shown.samples),
+        "total": shown.total,
+    }
 
 
-def tones(runs: Sequence[Named]) -> list[int]:
-    """Numbers of colours: whoever is called the same looks the same in all plots, and nobody else of a plot does."""
-    found = [0] * len(runs)
-    seen: dict[str, int] = {}
-    for members in panels.comparable(runs).values():
-        series = list(dict.fromkeys(each.series for _, each in members))
-        taken: dict[int, str] = {}
-        for name in series:
-            if name in seen:
-                taken.setdefault(seen[name], name)
-        for name in series:
-            if name not in taken.values():
-                fresh = next((i for i in range(ALIKE) if i not in taken and i not in seen.values()), None)
-                free = next(i for i in range(len(series)) if i not in taken) if fresh is None else fresh
-                taken[free] = name
-        now = {name: i for i, name in taken.items()}
-        seen = now | seen
-        for i, each in members:
-            found[i] = now[each.series]
-    return found
-
-
-def _title(runs: Sequence[Named]) -> str:
+def _title(runs: Sequence[PageRun]) -> str:
     models = list(dict.fromkeys(model_name(each.run) for each in runs))
     if len(models) > 3:
         return f"Robustness of {len(models)} models"
     return f"Robustness of {' and '.join([', '.join(models[:-1]), models[-1]] if len(models) > 1 else models)}"
 
 
-def _cross(runs: Sequence[Named]) -> list[dict[str, Any]]:
+def _cross(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
     """For each set of data with more than one model and more than one metric; targeted runs for themselves."""
     tables = []
-    several = len({each.data for each in runs}) > 1
+    several = several_data_sets(runs)
     for data, targeted in dict.fromkeys((each.data, each.targeted) for each in runs):
         found = cross_metric({each.name: each.run for each in runs if (each.data, each.targeted) == (data, targeted)})
         if len(found.models) > 1 and len(found.metrics) > 1:
@@ -139,7 +125,56 @@ def _cross(runs: Sequence[Named]) -> list[dict[str, Any]]:
                 "data": ", ".join(filter(None, (data if several else "", "targeted" if targeted else ""))),
                 "models": found.models,
                 "metrics": found.metrics,
-                "median": sent(found.median.tolist()),
-                "relative": sent(found.relative().tolist()),
+                "median": json_number(found.median.tolist()),
+                "relative": json_number(found.relative().tolist()),
             })  # fmt: skip
     return tables
+
+
+def provenance(each: PageRun) -> dict[str, Any]:
+    """Where a run comes from: the question, model, data, packages and machine, and the command to do it again."""
+    header = each.run.header
+    made = header.made
+    packages = made.get("packages", {})
+    pairs = {
+        "folder": each.path.resolve().name,
+        "question": question_of(header),
+        "model": header.model.about,
+        "model digest": header.model.fingerprint,
+        "data": header.data.about,
+        "data digest": header.data.fingerprint,
+        "samples": f"{len(each.run.status)} of {header.samples}",
+        "input shape": " x ".join(map(str, header.shape)),
+        "distance measured by": header.metric,
+        "budget": f"{header.budget} passes a sample",
+        "seed": str(header.settings.seed),
+        "created": str(made.get("created", "")),
+        "packages": ", ".join(f"{name} {version}" for name, version in packages.items()),
+        "Python": str(made.get("python", "")),
+        "machine": ", ".join(str(made[name]) for name in ("system", "processor") if made.get(name)),
+        "cores, threads": f"{made.get('cores', '?')}, {made.get('threads', '?')}",
+    }
+    return {
+        "pairs": [[name, value] for name, value in pairs.items() if value],
+        "attacks": [[one.name, one.about] for one in header.attacks],
+        "settings": [[name, _value(value)] for name, value in vars(header.settings).items()],
+        "command": command_of(header),
+    }
+
+
+def command_of(header: Header) -> str:
+    """The command that was given, as it may be given again."""
+    words = ["pwcf", "run"]
+    for name, value in header.asked.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(option)
+        elif value is not None and value is not False:
+            words += [option, shlex.quote(_value(value))]
+    return " ".join(words)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(one) for one in value)
+    return "" if value is None else str(value)

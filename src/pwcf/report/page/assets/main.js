@@ -19,6 +19,7 @@ section('patterns', panels(page.sparsity.map((panel) => spreadsFigure(panel, {
 }))));
 costSection();
 crossSection();
+tablesSection();
 gallerySection();
 provenanceSection();
 

@@ -173,6 +173,12 @@ function crossTable({ data: of, models, metrics, median, relative }) {
     { caption: `${of ? `${of}: median` : 'Median'} radius; × is relative to ${models[0]}`, sortable: true });
 }
 
+// Tables of the registry: columns and lines as they are.
+const tablesSection = () => section('tables', page.tables.length > 0 && h('div', { class: 'stack' }, page.tables.map(({ about, columns, rows }) => table(
+  columns.map((head, i) => ({ head, text: rows.some((line) => typeof line[i] === 'string' && line[i] !== 'inf'),
+    show: (value) => (typeof value === 'number' || value === 'inf' ? number(value) : value ?? '–') })),
+  rows, { caption: about[0].toUpperCase() + about.slice(1), sortable: true }))));
+
 function provenanceSection() {
   section('provenance', page.runs.map((run, i) => h('details', { class: 'origin', open: page.runs.length === 1 ? true : null },
     h('summary', null, runName(i), run.complete ? '' : ' (not complete)'),

@@ -1,4 +1,4 @@
-"""Every kind of figure and table by its name, with what it needs: what ``pwcf figure`` and ``pwcf table`` offer."""
+"""The registry of figures and tables: every kind by its name, as ``pwcf figure`` and ``pwcf table`` offer them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from pwcf import analysis
-from pwcf.analysis import Trace, metric_name, model_name
+from pwcf.analysis import Trace, eps_text, metric_name, model_name, names_without_question
 from pwcf.problems import MaxLoss, MinRadius
-from pwcf.report import figures, run_tables
+from pwcf.report import figures, tables
 from pwcf.report.figures import NothingToShow, Pair
-from pwcf.report.figures.canvas import without_question
 from pwcf.report.table import Table
 from pwcf.runs import RecordedRun
-from pwcf.runs.load import original_images
+from pwcf.runs.originals import original_images
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,10 +48,12 @@ class Choices:
 
 @dataclass(frozen=True)
 class FigureKind:
+    """A kind of figure."""
+
     about: str
     """a line"""
     draw: Callable[[Runs, Choices], Figure]
-    parts: Callable[[Runs], dict[str, Runs]] = lambda runs: {"": runs}
+    groups: Callable[[Runs], dict[str, Runs]] = lambda runs: {"": runs}
     """runs that belong into one figure, by what is added to its file's name: of many runs not all can be compared"""
     searches: bool = False
     """searches samples again, which takes as long as it took"""
@@ -60,10 +61,14 @@ class FigureKind:
 
 @dataclass(frozen=True)
 class TableKind:
+    """A kind of table."""
+
     about: str
     """a line"""
     make: Callable[[Runs, Choices], Table]
-    parts: Callable[[Runs], dict[str, Runs]] = lambda runs: {"": runs}
+    groups: Callable[[Runs], dict[str, Runs]] = lambda runs: {"": runs}
+    on_page: Callable[[Runs], Runs] | None = None
+    """the runs for which the HTML page has this table, too; None: it has not"""
 
 
 def _radii(runs: Runs, choices: Choices) -> Figure:
@@ -91,7 +96,7 @@ def pairs_of(runs: Runs) -> dict[str, Pair]:
     if len(chosen) == 2:
         (first, a), (second, b) = chosen.items()
         return {"": Pair(first, a, second, b)}
-    short = without_question(chosen)
+    short = names_without_question(chosen)
     several = len({run.header.model.fingerprint for run in chosen.values()}) > 1
     pairs = {}
     for members in _by_topic(chosen, lambda run: run.header.model.fingerprint).values():
@@ -129,7 +134,9 @@ def _trajectories(runs: Runs, choices: Choices) -> Figure:
             return [place_of(run, choices.sample)]
         attacked = analysis.attacked_in(run).nonzero().squeeze(1).tolist()
         if not attacked:
-            raise NothingToShow("trajectories: expected attacked samples, found none: all are wrong as they are")
+            raise NothingToShow(
+                "trajectories: expected attacked samples, found none: all are misclassified as they are"
+            )
         return [int(attacked[0])]
 
     return figures.trajectories(_traces(runs, choices, one))
@@ -223,7 +230,7 @@ def by_model(runs: Runs) -> dict[str, Runs]:
 
 
 def by_question(runs: Runs) -> dict[str, Runs]:
-    """Max-loss runs about one model, metric and eps: who breaks what is told of these."""
+    """Max-loss runs about one model, metric and eps: their agreement can be shown."""
 
     def key(run: RecordedRun) -> object:
         return run.header.model.fingerprint, run.header.settings.eps
@@ -231,7 +238,26 @@ def by_question(runs: Runs) -> dict[str, Runs]:
     asked = {name: run for name, run in runs.items() if isinstance(run.problem, MaxLoss)}
     groups = [_renamed(group, runs) for group in _by_topic(asked, key).values() if len(group) > 1]
     firsts = [next(iter(group.values())) for group in groups]
-    return _named(groups, [f"{model_name(run)}-{metric_name(run)}-{run.header.settings.eps:.4g}" for run in firsts])
+    return _named(
+        groups, [f"{model_name(run)}-{metric_name(run)}-{eps_text(run.header.settings.eps or 0.0)}" for run in firsts]
+    )
+
+
+def rivals(runs: Runs) -> Runs:
+    """Min-radius runs about a model, metric and data that another one is about as well."""
+    asked = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
+    groups = [members for parts in analysis.comparable_groups(asked).values() for members in parts]
+    several = {name for members in groups if len(members) > 1 for name in members}
+    return {name: run for name, run in runs.items() if name in several}
+
+
+def page_tables(runs: Runs) -> dict[str, tuple[str, Table]]:
+    """The tables that the HTML page shows about these runs, with a line about each."""
+    found = {}
+    for name, kind in TABLES.items():
+        if kind.on_page is not None and (members := kind.on_page(runs)):
+            found[name] = kind.about, kind.make(members, Choices())
+    return found
 
 
 def _renamed(group: Runs, runs: Runs) -> Runs:
@@ -271,6 +297,14 @@ FIGURES = {
     ),
     "agreement": FigureKind("who breaks what: pairs, alone, together (min-radius: at --eps)", _agreement, by_question),
     "cross-metric": FigureKind("median radii, models by metrics", _cross_metric),
+    "radius-over-budget": FigureKind(
+        "mean radii of attacks over the budget, a panel for every model and metric",
+        lambda runs, choices: figures.radius_over_budget(analysis.attack_scores(runs)),
+    ),
+    "xi": FigureKind(
+        "local optimality of attacks on every model and metric, as a heat map",
+        lambda runs, choices: figures.local_optimality(analysis.attack_scores(runs)),
+    ),
     "loss-clipping": FigureKind(
         "cross-entropy and margin with their clipped forms (needs no run)",
         lambda runs, choices: figures.loss_clipping(),
@@ -280,19 +314,33 @@ FIGURES = {
 TABLES = {
     "overview": TableKind(
         "a row for every run: accuracy or radius, found, converged, unsettled, cost",
-        lambda runs, choices: run_tables.overview_table(runs),
+        lambda runs, choices: tables.overview_table(runs),
     ),
     "radii": TableKind(
-        "statistical comparison of the radii of every two runs", lambda runs, choices: run_tables.radius_table(runs)
+        "statistical comparison of the radii of every two runs", lambda runs, choices: tables.radius_table(runs)
+    ),
+    "attacks": TableKind(
+        "attacks on every model, metric and budget: found, radii, local optimality xi, passes, seconds",
+        lambda runs, choices: tables.attacks_table(runs),
+        on_page=rivals,
+    ),
+    "wins": TableKind(
+        "every two runs: samples on which either radius is smaller by more than 1 %",
+        lambda runs, choices: tables.wins_table(runs),
+        on_page=rivals,
+    ),
+    "accuracy": TableKind(
+        "max-loss: robust accuracy of every attack, and of all together",
+        lambda runs, choices: tables.accuracy_table(runs),
     ),
     "cross-metric": TableKind(
         "median radii, models by metrics",
-        lambda runs, choices: run_tables.cross_metric_table(analysis.cross_metric(runs)),
+        lambda runs, choices: tables.cross_metric_table(analysis.cross_metric(runs)),
     ),
-    "sparsity": TableKind("quartiles of ||d||_1 / ||d||_2", lambda runs, choices: run_tables.sparsity_rows(runs)),
+    "sparsity": TableKind("quartiles of ||d||_1 / ||d||_2", lambda runs, choices: tables.sparsity_quartiles(runs)),
     "agreement": TableKind(
         "who breaks what (min-radius: at --eps)",
-        lambda runs, choices: run_tables.agreement_table(_who_breaks_what(runs, choices)),
+        lambda runs, choices: tables.agreement_table(_who_breaks_what(runs, choices)),
         by_question,
     ),
 }

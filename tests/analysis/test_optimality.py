@@ -1,4 +1,4 @@
-"""Analysis of radii: against values worked out by hand."""
+"""Local optimality: against values worked out by hand."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ def of(*values: float) -> Tensor:
 
 
 ALL = torch.ones(4, dtype=torch.bool)
+
+
 LAST_WRONG = torch.tensor([True, True, True, False])
 
 
@@ -59,43 +61,3 @@ def test_area_is_that_under_the_curve() -> None:
     edges = torch.cat((eps[eps < eps_max], of(eps_max)))
     by_steps = (edges.diff() * accuracy[: len(edges) - 1]).sum()
     assert analysis.area(radius, right, eps_max) == pytest.approx(float(by_steps), rel=1e-12)
-
-
-def test_robust_accuracy_and_its_curve() -> None:
-    radius = of(1, 2, 2, 0)
-    eps, accuracy = analysis.robust_accuracy_curve(radius, LAST_WRONG)
-    assert eps.tolist() == [0, 1, 2]
-    assert accuracy.tolist() == [0.75, 0.5, 0]
-    for at, expected in ((0.99, 0.75), (1, 0.5), (1.99, 0.5), (2, 0)):
-        assert analysis.robust_accuracy_at(radius, LAST_WRONG, at) == expected
-    # A sample without a class is not right, so it is not robust, though it has no point either.
-    assert analysis.robust_accuracy_at(of(INF, INF, 1, INF), LAST_WRONG, 1) == 0.5
-    assert analysis.robust_accuracy(torch.tensor([True, False, False, False]), LAST_WRONG) == 0.5
-
-
-def test_spread_is_over_what_was_found() -> None:
-    found = analysis.spread(of(1, 2, INF, 0), LAST_WRONG)
-    assert (found.right, found.found) == (3, 2)
-    assert (found.mean, found.median, found.std) == (1.5, 1.5, 0.5)
-    assert analysis.filled_mean(of(1, 2, INF, 0), LAST_WRONG, 6) == 3
-    none = analysis.spread(of(INF, INF), ALL[:2])
-    assert none.found == 0
-    assert math.isnan(none.mean)
-
-
-def test_wins_need_more_than_a_percent() -> None:
-    a, b = of(1, 0.995, 1, INF), of(1.02, 1, INF, INF)
-    assert analysis.wins([a, b], ALL).tolist() == [[0, 0.5], [0, 0]]
-    # Of the samples that are right.
-    assert analysis.wins([a, b], torch.tensor([True, True, False, False])).tolist() == [[0, 0.5], [0, 0]]
-    assert analysis.wins([a, b], torch.tensor([True, False, False, False])).tolist() == [[0, 1], [0, 0]]
-
-
-def test_comparison_is_over_samples_that_both_have() -> None:
-    found = analysis.compare(of(1, 2, INF, 0), of(2, 5, 1, 7), LAST_WRONG)
-    assert (found.first.right, found.first.found) == (3, 2)
-    assert (found.first.mean, found.second.mean, found.difference.mean) == (1.5, 3.5, -2)
-    assert (found.first.std, found.second.std, found.difference.std) == (0.5, 1.5, 1)
-    three = analysis.compare(of(1, 2, 9), of(2, 2, 2), ALL[:3])
-    assert three.difference.median == 0
-    assert three.first.median == 2

@@ -20,13 +20,9 @@ from pwcf import analysis
 from pwcf._common.atomic import WriteError
 from pwcf.cli import main
 from pwcf.report import write_page
-from pwcf.report.page.gallery import Named
-from pwcf.report.page.labels import eps_text, labels_of
-from pwcf.report.page.payload import payload_of, tones
-from pwcf.report.page.pictures import are_images, note_on, perturbation_of, picture_of
-from pwcf.report.page.provenance import command_of
-from pwcf.report.page.render import embedded
-from pwcf.report.page.turns import turns
+from pwcf.report.page.gallery import are_images, note_on, perturbation_of, picture_of
+from pwcf.report.page.payload import command_of, payload_of
+from pwcf.report.page.runs import PageRun, embedded_json, tones
 from pwcf.runs import RunFolder, load_run
 from runfolders import Place
 
@@ -238,36 +234,19 @@ def test_a_limited_gallery_keeps_both_ends_and_says_so(grey: Place) -> None:
         assert payload_of(folders(grey, "first-l2", "first-linf"), gallery=most).content["shown"] == most
 
 
-def curve(*falls: float) -> analysis.Curve:
-    """From 1, at eps 0, 1, 2, ..."""
-    return analysis.Curve(torch.arange(len(falls), dtype=torch.float64), torch.tensor(falls, dtype=torch.float64))
-
-
-def test_turns_are_crossings_with_a_clear_lead_on_both_sides() -> None:
-    falling = curve(0.9, 0.8, 0.3, 0.1)
-    assert [
-        (each.eps, each.before, each.after) for each in turns({"a": falling, "b": curve(0.7, 0.7, 0.6, 0.5)}, 100)
-    ] == [(2.0, "a", "b")]
-    # Ahead by one in a hundred, for a while: chance.
-    assert turns({"a": falling, "b": curve(0.7, 0.81, 0.2, 0.05)}, 100) == []
-    # And where such a stretch lies between two clear ones the turn is at its end.
-    wavering = turns({"a": curve(0.9, 0.70, 0.61, 0.3), "b": curve(0.7, 0.71, 0.60, 0.5)}, 100)
-    assert [(each.eps, each.before, each.after) for each in wavering] == [(3.0, "a", "b")]
-    assert turns({"a": falling}, 100) == []
-    # Of ten samples two are a fifth, and may be chance all the same.
-    assert turns({"a": falling, "b": curve(0.7, 0.7, 0.6, 0.5)}, 10) == []
-
-
 def test_labels_are_no_longer_than_needed(grey: Place) -> None:
     def names(*which: str) -> list[str]:
-        return [label.name for label in labels_of([load_run(grey.path / each, tensors=False) for each in which], which)]
+        return [
+            label.name
+            for label in analysis.run_labels([load_run(grey.path / each, tensors=False) for each in which], which)
+        ]
 
     assert names("first-l2") == ["first · l2"]
     assert names("first-l2", "first-linf") == ["l2", "linf"]
     assert names("first-l2", "second-l2") == ["first", "second"]
-    assert names("first-l2", "first-l2") == ["first · first-l2 · 1", "first · first-l2 · 2"]
-    assert eps_text(8 / 255) == "8/255"
-    assert eps_text(0.3) == "0.3"
+    assert names("first-l2", "first-l2") == ["first · l2", "first · l2 (2)"]
+    assert analysis.eps_text(8 / 255) == "8/255"
+    assert analysis.eps_text(0.3) == "0.3"
 
 
 def test_a_command_to_do_it_again(grey: Place) -> None:
@@ -314,7 +293,7 @@ def test_nothing_from_a_run_can_leave_its_place(colour: Place, tmp_path: Path) -
     assert text.count("</script") == 3
     assert "<img src=x" not in text
     assert text.count("</title>") == 1
-    assert embedded({"a": "</script><!--&\u2028"}) == '{"a":"\\u003c/script\\u003e\\u003c!--\\u0026\\u2028"}'
+    assert embedded_json({"a": "</script><!--&\u2028"}) == '{"a":"\\u003c/script\\u003e\\u003c!--\\u0026\\u2028"}'
     payload = re.search(r'<script type="application/json" id="payload">(.*?)</script>', text, re.DOTALL)
     assert payload is not None
     content = json.loads(payload[1])
@@ -673,7 +652,7 @@ def test_it_prints_every_section_in_black_on_white(browser, report: Path) -> Non
     visit = Visit(browser, report, scheme="dark")
     visit.page.emulate_media(media="print", color_scheme="dark")
     assert shown(visit) == SECTIONS
-    assert visit.run("[...document.querySelectorAll('main > section')].every(s => s.offsetHeight > 40)")
+    assert visit.run("[...document.querySelectorAll('main > section:not([hidden])')].every(s => s.offsetHeight > 40)")
     assert visit.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not visit.page.locator(".filters").is_visible()
     assert visit.run("[...document.querySelectorAll('.plot svg')].every(s => s.getBoundingClientRect().height > 20)")
@@ -787,7 +766,7 @@ def test_500_colour_images_stay_small_and_quick(browser, tmp_path: Path) -> None
 
 
 def test_the_commands_of_the_page_in_docs_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).parent.parent / "docs" / "report.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text("utf-8")
     monkeypatch.chdir(tmp_path)
     for kind, content in re.findall(r"^```(python|sh)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
         if kind == "python":
@@ -957,6 +936,21 @@ def test_rivals_are_found_among_runs_of_other_data(mixed: Place) -> None:
     assert [each["runs"] for each in told(mixed, "plain", "other", "fab")["agreements"]] == [[0, 2]]
 
 
+def test_runs_that_can_be_compared_have_the_tables_of_the_registry(browser, mixed: Place, tmp_path: Path) -> None:
+    assert told(mixed, "plain", "other")["tables"] == []  # of other data
+    runs = {each: load_run(mixed.path / each) for each in ("plain", "fab")}
+    shown = told(mixed, "plain", "other", "fab")["tables"]
+    assert [each["name"] for each in shown] == ["attacks", "wins"]
+    scores = analysis.attack_scores(runs)
+    assert [row[3] for row in shown[0]["rows"]] == [score.attack for score in scores]
+    assert [row[6:9] for row in shown[0]["rows"]] == [[score.mean, score.median, score.xi] for score in scores]
+    visit = Visit(browser, write_page(folders(mixed, "plain", "fab"), tmp_path / "report.html").path)
+    cells = visit.page.locator("#tables table").first.locator("tbody tr").first.locator("th, td").all_inner_texts()
+    assert f"{scores[0].mean:.4g}" in cells
+    assert visit.complaints == []
+    visit.close()
+
+
 def test_one_sample_in_plain_words(mixed: Place) -> None:
     sentence = told(mixed, "two")["cards"][0]["runs"][0]["sentence"]
     assert sentence.startswith("The one attacked sample has a misclassified point at l2 distance")
@@ -982,10 +976,10 @@ def test_many_runs_of_large_images_keep_to_the_limit(tmp_path: Path) -> None:
 
 def test_24_curves_of_one_panel_look_different(mixed: Place) -> None:
     run = load_run(mixed.path / "plain", tensors=False)
-    many = [Named(f"run {i}", f"run {i}", run, mixed.path, "data") for i in range(24)]
+    many = [PageRun(f"run {i}", f"run {i}", run, mixed.path, "data") for i in range(24)]
     assert sorted(tones(many)) == list(range(24))
     # Of other data: counted anew once the colours are used up.
-    others = [Named(f"other {i}", f"other {i}", run, mixed.path, "others") for i in range(8)]
+    others = [PageRun(f"other {i}", f"other {i}", run, mixed.path, "others") for i in range(8)]
     assert len(set(tones(many + others)[24:])) == 8
     assert max(tones(many + others)) < 24
 

@@ -22,11 +22,11 @@ import pwcf
 from pwcf import analysis
 from pwcf.analysis import Trace
 from pwcf.cli import main
-from pwcf.report import Choices, figures, run_tables, write_figures
-from pwcf.report.figures.canvas import metric_label, percent, plain, two_lines, without_question
+from pwcf.report import Choices, figures, tables, write_figures
+from pwcf.report.figures.canvas import metric_label, percent, plain, two_lines
 from pwcf.report.figures.pictures import draw_input, draw_perturbation
-from pwcf.report.kinds import FIGURES, TABLES, by_model, pairs_of, place_of
-from pwcf.report.looks import BLUE, COLOURS, STYLES, VERMILION, looks_of
+from pwcf.report.registry import FIGURES, TABLES, by_model, pairs_of, place_of
+from pwcf.report.style import BLUE, COLOURS, LINE_STYLES, VERMILION, plot_styles
 from pwcf.report.table import Table, escaped
 from pwcf.runs import RecordedRun
 from pwcf.runs.load import original_images
@@ -102,8 +102,8 @@ def test_a_panel_for_every_metric_and_max_loss_as_points_with_intervals(place: P
 
 
 def test_crossings_of_models_are_marked_and_named() -> None:
-    first = run_of("cccc", [1, 1, 4, 4])
-    second = run_of("cccc", [2, 2, 2, 2])
+    first = run_of("cccccccc", [1, 1, 1, 1, 4, 4, 4, 4])
+    second = run_of("cccccccc", [2] * 8)
     figure = figures.accuracy_curves({"steep": first, "flat": second})
     (crossing,) = analysis.crossings(analysis.curves_of({"steep": first, "flat": second}))
     ((x, y),) = lines_of(figure.axes[0], "_crossing")
@@ -116,7 +116,7 @@ def test_attacks_on_one_model_do_not_cross(place: Place) -> None:
     figure = figures.accuracy_curves(runs)
     by_name = {name: analysis.curve_of(run) for name, run in runs.items()}
     same_attack = {name: curve for name, curve in by_name.items() if "fab" not in name}
-    assert len(lines_of(figure.axes[0], "_crossing")) == len(analysis.crossings(same_attack))
+    assert len(lines_of(figure.axes[0], "_crossing")) == len(analysis.stable_crossings(same_attack, 16))
 
 
 def test_radii_that_weak_attacks_give_do_not_stretch_the_axis(place: Place) -> None:
@@ -177,9 +177,9 @@ def test_comparison_shows_the_first_and_the_differences_by_sign() -> None:
     assert heights(below) == pytest.approx(found.difference.tolist())
     grey = "#999999"
     assert [to_hex(bar.get_facecolor()) for bar in below.patches] == [grey, VERMILION.lower(), BLUE.lower(), grey]
-    assert "pwcf smaller on 1, fab on 1, within 1 %: 2" in texts_of(figure)
+    assert "lmn smaller on 1, fab on 1, within 1 %: 2" in texts_of(figure)
     assert above.get_ylabel() == "radius\nfab"
-    assert below.get_ylabel() == "pwcf\n– fab"
+    assert below.get_ylabel() == "lmn\n– fab"
 
 
 def test_comparison_refuses_what_cannot_be_compared() -> None:
@@ -374,9 +374,9 @@ def test_sparsity_is_a_grid_with_shared_bins_and_medians(place: Place) -> None:
     shown = [axis for axis in figure.axes if axis.get_visible()]
     assert len(shown) == 5
     assert {axis.get_title() for axis in shown} == {
-        "pwcf, min-radius",
+        "lmn, min-radius",
         "fab, min-radius",
-        "pwcf, margin",
+        "lmn, margin",
         "apgd-ce",
         "",
     }
@@ -455,10 +455,10 @@ def test_clipped_losses_have_no_slope_where_they_are_clipped() -> None:
         lambda: figures.magnitudes({"a": run_of("n", [INF])}, torch.zeros(1, 4)),
         lambda: figures.sparsity({}),
         lambda: figures.cross_metric(analysis.cross_metric({})),
-        lambda: run_tables.overview_table({}),
-        lambda: run_tables.radius_table({"a": run_of("c", [1])}),
-        lambda: run_tables.cross_metric_table(analysis.cross_metric({})),
-        lambda: run_tables.sparsity_rows({}),
+        lambda: tables.overview_table({}),
+        lambda: tables.radius_table({"a": run_of("c", [1])}),
+        lambda: tables.cross_metric_table(analysis.cross_metric({})),
+        lambda: tables.sparsity_quartiles({}),
     ],
 )
 def test_where_there_is_nothing_a_sentence_says_what_is_missing(draw: object) -> None:
@@ -495,9 +495,15 @@ def test_without_matplotlib_a_sentence_says_how_to_get_it(monkeypatch: pytest.Mo
         figures.loss_clipping()
 
 
-def test_many_names_get_looks_of_their_own() -> None:
-    looks = looks_of([f"attack {i}" for i in range(len(COLOURS) * len(STYLES))])
-    assert len({(look.colour, look.style) for look in looks.values()}) == 18
+def test_many_names_get_styles_of_their_own_and_ours_comes_first() -> None:
+    styles = plot_styles([f"attack {i}" for i in range(len(COLOURS) * len(LINE_STYLES))])
+    assert len({(style.colour, style.line) for style in styles.values()}) == 18
+    ordered = plot_styles(["fab", "net · lmn", "lmnx"])
+    assert list(ordered) == ["net · lmn", "fab", "lmnx"]
+    assert [style.colour for style in ordered.values()] == list(COLOURS[:3])
+    black, *others = plot_styles(["fab", "lmn", "apgd"], stand_out=True).values()
+    assert (black.colour, black.order) == ("#000000", 10)
+    assert [style.colour for style in others] == list(COLOURS[:2])
     figure = figures.accuracy_curves({f"a long name of run {i}": run_of("cc", [1 + i, 2]) for i in range(30)})
     panel_height = figure.get_figheight() - 0.16 * 30
     assert 1 < panel_height < 4  # the figure grows with its legend
@@ -507,7 +513,7 @@ def test_names_as_they_are_written() -> None:
     assert metric_label("linf") == r"$\ell_\infty$"
     assert metric_label("l1.5") == r"$\ell_{1.5}$"
     assert metric_label("lpips") == "lpips"
-    assert plain("net · l2 within 0.5, ce") == r"net · $\ell_{2}$ ≤ 0.5, ce"
+    assert plain("net · l2 ≤ 0.5, ce") == r"net · $\ell_{2}$ ≤ 0.5, ce"
     assert plain("l2_net") == "l2_net"
     assert plain("a$b") == r"a\$b"
     assert len(plain("x" * 99, 20)) <= 20
@@ -520,17 +526,17 @@ def test_names_as_they_are_written() -> None:
 
 def test_a_model_has_one_look_in_panels_that_name_the_question(place: Place) -> None:
     runs = named(place, "lmn", "fab", "l1")  # "l2 · lmn", "l2 · fab", "l1 · lmn"
-    assert list(without_question(runs).values()) == ["lmn", "fab", "lmn"]
+    assert list(analysis.names_without_question(runs).values()) == ["lmn", "fab", "lmn"]
     figure = figures.accuracy_curves(runs)
     colours = [[line.get_color() for line in axis.get_lines() if line.get_label() == "lmn"] for axis in figure.axes]
     assert colours[0] == colours[1]
     both = named(place, "margin", "ce")  # the loss is said where there are several
-    assert list(without_question(both).values()) == ["margin", "ce"]
+    assert list(analysis.names_without_question(both).values()) == ["margin", "ce"]
     metrics = named(place, "lmn", "l1")  # "l2", "l1": nothing but the question
-    assert without_question(metrics) == {"l2": "lmn", "l1": "lmn"}
-    assert without_question({"mine": runs["l1 · lmn"]}) == {"mine": "mine"}
+    assert analysis.names_without_question(metrics) == {"l2": "net", "l1": "net"}
+    assert analysis.names_without_question({"mine": runs["l1 · lmn"]}) == {"mine": "mine"}
     alike = {"l2 · a": run_of("c", [1]), "a · l2": run_of("c", [1])}  # no two get the same name
-    assert without_question(alike) == {name: name for name in alike}
+    assert analysis.names_without_question(alike) == {name: name for name in alike}
 
 
 # ---- tables -----------------------------------------------------------------------------------------
@@ -564,7 +570,7 @@ def test_latex_compiles(place: Place, tmp_path: Path) -> None:
 
 def test_the_overview_says_what_analyses_say(place: Place) -> None:
     runs = named(place, "lmn", "margin")
-    table = run_tables.overview_table(runs)
+    table = tables.overview_table(runs)
     radius, loss = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
     first, second = runs.values()
     low, middle, high = analysis.quantiles_of(first, (0.25, 0.5, 0.75)).values()
@@ -575,13 +581,13 @@ def test_the_overview_says_what_analyses_say(place: Place) -> None:
     assert loss["robust [95 %]"] == f"{accuracy.robust:.1%} [{accuracy.low:.1%}, {accuracy.high:.1%}]"
     assert loss["unsettled"] == accuracy.unsettled
     assert loss["samples"] == 16
-    missing = run_tables.overview_table({"a": run_of("cnn", [1, INF, INF])}).rows[0]
+    missing = tables.overview_table({"a": run_of("cnn", [1, INF, INF])}).rows[0]
     assert "∞ [1, ∞]" in missing
 
 
 def test_the_comparison_of_radii_is_the_papers(place: Place) -> None:
     runs = named(place, "lmn", "fab", "other", "l1")
-    table = run_tables.radius_table(runs)
+    table = tables.radius_table(runs)
     (row,) = table.rows  # other models and metrics are not compared
     first, second = list(runs.values())[:2]
     found = analysis.compare(first.radius, second.radius, analysis.attacked_in(first))
@@ -594,14 +600,14 @@ def test_the_comparison_of_radii_is_the_papers(place: Place) -> None:
 def test_other_tables(place: Place) -> None:
     runs = named(place, "lmn", "other", "l1")
     found = analysis.cross_metric(runs)
-    table = run_tables.cross_metric_table(found)
+    table = tables.cross_metric_table(found)
     assert table.columns == ("model", "l2", "l1")
     assert table.rows[0][1:] == tuple(found.median[0].tolist())
     assert math.isnan(float(table.rows[1][2]))  # no run of the other model in l1
-    rows = run_tables.sparsity_rows(runs).rows
+    rows = tables.sparsity_quartiles(runs).rows
     assert [row[0] for row in rows] == list(runs)
     broken = {"a": torch.tensor([True, True, False]), "b": torch.tensor([False, True, False])}
-    told = run_tables.agreement_table(analysis.agreement(broken)).rows
+    told = tables.agreement_table(analysis.agreement(broken)).rows
     assert told[0][:3] == ("a", 2, 1)
     assert told[0][4] == 1
     assert told[-1][:2] == ("all together, of 3", 2)
@@ -645,10 +651,10 @@ def test_searches_are_done_again(place: Place, tmp_path: Path, capsys: pytest.Ca
     out = tmp_path / "a.svg"
     both = paths(place, "lmn", "fab")
     assert main(["figure", "trajectories", *both, "--sample", "3", "-o", str(out)]) == 0
-    assert "searching again: 1 sample(s), pwcf, 80 passes each" in capsys.readouterr().err
+    assert "searching again: 1 sample(s), lmn, 80 passes each" in capsys.readouterr().err
     run = pwcf.load_run(both[0])
     (trace,) = analysis.retrace(run, [place_of(run, 3)])["lmn"]
-    assert f"pwcf: best {float(trace.best[-1]):.4g} after {trace.best_at} passes" in " ".join(
+    assert f"lmn: best {float(trace.best[-1]):.4g} after {trace.best_at} passes" in " ".join(
         out.read_text("utf-8").split()
     )
     words = ["figure", "best-found", both[0], "--budget", "40", "--samples", "3", "-o", str(out)]
@@ -765,7 +771,7 @@ def test_models_that_are_called_alike_stay_apart(place: Place, tmp_path: Path) -
 def test_the_commands_of_the_page_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = (Path(__file__).parent.parent / "docs" / "analyses.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "analyses.md").read_text("utf-8")
     blocks = re.findall(r"^```(python|sh)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert all(f"`{name}`" in page or f" {name} " in page for name in (*FIGURES, *TABLES))
     assert all(

@@ -1,0 +1,98 @@
+"""What the statistics of a run mean, each defined once, on plain columns and without a network library.
+
+``status`` is one text per sample: the values of ``pwcf.Status``. ``adversarial`` says where there is a verified
+adversarial point (the sample itself where it is misclassified), ``radius`` how far it is: inf where there is none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+MISCLASSIFIED = "already-misclassified"
+"""status of a sample that the model gets wrong as it is"""
+UNDEFINED = "nonfinite"
+"""status of a sample for which the model gives no finite logits"""
+CONVERGED = "converged"
+
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+Column = Any
+"""(n,) an array, or a list"""
+
+
+def defined(status: Sequence[str]) -> Mask:
+    """(n,) the model gives finite logits."""
+    return ~_equal(status, UNDEFINED)
+
+
+def attacked(status: Sequence[str]) -> Mask:
+    """(n,) classified correctly as they are, so that there was something to attack."""
+    return ~_equal(status, MISCLASSIFIED) & ~_equal(status, UNDEFINED)
+
+
+def found(status: Sequence[str], adversarial: Column) -> Mask:
+    """(n,) attacked, and a verified adversarial point was found."""
+    verified: Mask = np.asarray(adversarial, dtype=bool)
+    return attacked(status) & verified
+
+
+def converged(status: Sequence[str]) -> Mask:
+    """(n,) min-radius: a point was found, and the evidence says that nothing is left to gain nearby."""
+    return _equal(status, CONVERGED)
+
+
+def clean_accuracy(status: Sequence[str]) -> float:
+    """Share of all samples that are classified correctly as they are; NaN of no samples."""
+    return _mean(attacked(status))
+
+
+def robust_accuracy(status: Sequence[str], adversarial: Column) -> float:
+    """Max-loss: share of all samples without an adversarial point.
+
+    Samples that are misclassified as they are, and samples without finite logits, count as broken. NaN of no samples.
+    """
+    return _mean(~np.asarray(adversarial, dtype=bool) & defined(status))
+
+
+def robust_accuracy_at(status: Sequence[str], radius: Column, eps: float) -> float:
+    """Min-radius: share of all samples whose radius is larger than eps; NaN of no samples."""
+    return _mean((np.asarray(radius) > eps) & defined(status))
+
+
+def mean_radius(status: Sequence[str], adversarial: Column, radius: Column) -> float:
+    """Over the attacked samples with a point, so the number found belongs beside it; NaN where there is none."""
+    return _mean(np.asarray(radius)[found(status, adversarial)])
+
+
+def median_radius(status: Sequence[str], radius: Column) -> float:
+    """Over all attacked samples: half of them have a point that is no farther. inf where most have none."""
+    return quantile(np.sort(np.asarray(radius, dtype=np.float64)[attacked(status)]), 0.5)
+
+
+def mean_passes(status: Sequence[str], passes: Column) -> float:
+    """Over the attacked samples; NaN where there is none."""
+    return _mean(np.asarray(passes)[attacked(status)])
+
+
+def quantile(rising: Column, q: float) -> float:
+    """Of rising values, between neighbours as numpy does; NaN of none.
+
+    Between a radius and infinity there is no mean: the radius is taken, which so many samples have at most.
+    """
+    if not len(rising):
+        return math.nan
+    place = q * (len(rising) - 1)
+    low, high = float(rising[math.floor(place)]), float(rising[math.ceil(place)])
+    return low if math.isinf(high) or low == high else low + (place - math.floor(place)) * (high - low)
+
+
+def _mean(values: Column) -> float:
+    return float(values.mean()) if len(values) else math.nan
+
+
+def _equal(status: Sequence[str], value: str) -> Mask:
+    # As objects: a list of no texts would become floats.
+    return np.asarray(np.asarray(status, dtype=object) == value, dtype=np.bool_)

@@ -1,0 +1,37 @@
+"""How an eps, a question and a share are written, wherever they are shown. Without a network library."""
+
+from __future__ import annotations
+
+import math
+
+
+def eps_text(eps: float) -> str:
+    """An eps as papers write it: steps of 8-bit images as fractions (8/255), other numbers with up to four digits."""
+    steps = eps * 255
+    if 0.5 < steps < 64 and abs(steps - round(steps)) < 1e-6 and float(f"{eps:.3g}") != eps:
+        return f"{round(steps)}/255"
+    return f"{eps:.4g}"
+
+
+def question_text(
+    metric: str, eps: float | None = None, loss: str | None = None, targeted: bool = False, *, per_sample: bool = False
+) -> str:
+    """A question in short: ``l2``, or ``linf ≤ 8/255, margin, targeted``.
+
+    Args:
+        metric: its name.
+        eps: of max-loss.
+        loss: of max-loss; None leaves it out, where it is the usual one.
+        targeted: whether labels are wanted classes.
+        per_sample: every sample has its own eps.
+    """
+    words = metric
+    if per_sample or eps is not None:
+        words += " ≤ eps per sample" if eps is None else f" ≤ {eps_text(eps)}"
+        words += f", {loss}" if loss is not None else ""
+    return words + (", targeted" if targeted else "")
+
+
+def share_text(share: float) -> str:
+    """A share in percent with one digit; a dash where it is not known."""
+    return "–" if math.isnan(share) else f"{share:.1%}"

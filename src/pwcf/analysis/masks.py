@@ -1,0 +1,101 @@
+"""Which samples an analysis is about: who was attacked, what was found, and which samples runs share.
+
+``pwcf._common.statistics`` defines the masks; here they are tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pwcf._common import statistics
+from pwcf.evaluation import Run
+from pwcf.problems import MinRadius
+from pwcf.runs import RecordedRun
+from pwcf.runs.comparison import sample_places
+
+
+def defined_in(run: Run) -> Tensor:
+    """(n,) bool: where the model gives finite logits."""
+    return torch.from_numpy(statistics.defined(status_values(run)))
+
+
+def attacked_in(run: Run) -> Tensor:
+    """(n,) bool: classified correctly as they are, so there was something to attack."""
+    return torch.from_numpy(statistics.attacked(status_values(run)))
+
+
+def found_in(run: Run) -> Tensor:
+    """(n,) bool: attacked, and a verified point was found."""
+    return torch.from_numpy(statistics.found(status_values(run), run.adversarial.cpu().numpy()))
+
+
+def converged_in(run: Run) -> Tensor:
+    """(n,) bool: min-radius, found, and the evidence says that nothing is left to gain nearby."""
+    return torch.from_numpy(statistics.converged(status_values(run)))
+
+
+def status_values(run: Run) -> list[str]:
+    """(n,) how each sample's search ended, as text."""
+    return [status.value for status in run.status]
+
+
+def needs_radii(run: Run, what: str) -> None:
+    """Raise where a run is of max-loss."""
+    if not isinstance(run.problem, MinRadius):
+        raise ValueError(f"{what}: expected a run of MinRadius, found {run.problem}; its distances are no radii")
+
+
+def needs_recording(run: Run, what: str) -> RecordedRun:
+    """Raise where a run has no folder."""
+    if not isinstance(run, RecordedRun):
+        raise ValueError(f"{what}: expected a recorded run (pwcf.load_run), found what evaluate returned; see pwcf run")
+    return run
+
+
+def one_metric(runs: Sequence[Run], what: str) -> None:
+    """Raise where runs are in different metrics."""
+    names = {run.problem.metric.name for run in runs}
+    if len(names) > 1:
+        raise ValueError(f"{what}: expected runs in one metric, found {', '.join(sorted(names))}: they are no match")
+
+
+def shared_places(first: Run, second: Run) -> tuple[Tensor, Tensor]:
+    """(m,) and (m,): where the samples that two runs share are in each. Without records: one after the other."""
+    if isinstance(first, RecordedRun) and isinstance(second, RecordedRun):
+        a, b = sample_places(first.rows), sample_places(second.rows)
+        shared = [(a[key], b[key]) for key in a if key in b]
+        pairs = torch.tensor(shared, dtype=torch.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
+    _same_number((first, second))
+    everyone = torch.arange(len(first.status))
+    return everyone, everyone
+
+
+def align(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
+    """The runs on the samples that all of them have, in one order: a sample is known by its image and label."""
+    if not runs:
+        return []
+    places = [sample_places(needs_recording(run, "align").rows) for run in runs]
+    shared = [key for key in places[0] if all(key in each for each in places)]
+    return [
+        run.select(torch.tensor([place[key] for key in shared], dtype=torch.int64))
+        for run, place in zip(runs, places, strict=True)
+    ]
+
+
+def aligned(runs: Sequence[Run]) -> list[Run]:
+    """``align`` where all runs are recorded; others must be about the same samples in the same order."""
+    recorded = [run for run in runs if isinstance(run, RecordedRun)]
+    if len(recorded) == len(runs):
+        return [*align(recorded)]
+    _same_number(runs)
+    return list(runs)
+
+
+def _same_number(runs: Sequence[Run]) -> None:
+    lengths = sorted({len(run.status) for run in runs})
+    if len(lengths) > 1:
+        raise ValueError(f"runs: expected the same samples, found {' and '.join(map(str, lengths))} of them")

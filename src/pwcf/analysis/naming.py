@@ -1,0 +1,312 @@
+"""What questions, models, attacks, data and runs are called, and which runs are about the same.
+
+Terminal, page, figures, tables and file names all take their names from here (and from ``pwcf._common.wording``, which
+commands that load no network library share).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from pwcf._common.wording import eps_text, question_text
+from pwcf.analysis.masks import needs_recording
+from pwcf.evaluation import Run
+from pwcf.problems import MaxLoss, MinRadius
+from pwcf.runs import RecordedRun
+
+__all__ = [
+    "NamedRuns",
+    "RunLabel",
+    "attacks_name",
+    "by_topic",
+    "comparable_groups",
+    "data_groups",
+    "data_name",
+    "data_names",
+    "eps_text",
+    "metric_name",
+    "model_key",
+    "model_name",
+    "model_names",
+    "name_runs",
+    "names_without_question",
+    "question_name",
+    "question_title",
+    "run_labels",
+    "topics",
+    "unique_names",
+]
+
+NamedRuns = Mapping[str, Run]
+"""Runs by the names they have in tables and figures; ``name_runs`` makes short ones."""
+OURS = "lmn"
+"""the attack whose line comes first and stands out"""
+USUAL_LOSS = "margin"
+"""said only where runs have several losses"""
+NOT_RECORDED = "not recorded"
+BETWEEN = " · "
+"""joins the parts of a name"""
+
+
+# ---- one run ----------------------------------------------------------------------------------------
+
+
+def metric_name(run: Run) -> str:
+    """The name of the metric a run is about."""
+    return run.problem.metric.name
+
+
+def attacks_name(run: Run) -> str:
+    """The attacks of a run, joined by plus signs."""
+    return "+".join(each.name for each in run.contributions) or "none"
+
+
+def question_name(run: Run, loss: bool = True) -> str:
+    """A run's question in short: ``l2``, or ``linf ≤ 8/255, margin``; ``loss``: whether the loss is said."""
+    problem = run.problem
+    if isinstance(problem, MinRadius):
+        return question_text(problem.metric.name, targeted=problem.targeted)
+    eps = problem.eps if isinstance(problem.eps, float) else None
+    said = problem.loss if loss else None
+    return question_text(problem.metric.name, eps, said, problem.targeted, per_sample=eps is None)
+
+
+def question_title(run: Run) -> str:
+    """A run's question as the title of an answer."""
+    problem = run.problem
+    if isinstance(problem, MinRadius):
+        aim = "classified as wanted" if problem.targeted else "misclassified"
+        return f"Distance to the nearest {aim} point, {problem.metric.name}"
+    eps = eps_text(problem.eps) if isinstance(problem.eps, float) else "each sample's eps"
+    within = f"within {problem.metric.name} {eps}"
+    if problem.targeted:
+        return f"Targeted: share that no attack turns into the wanted class {within}"
+    return f"Accuracy under attack {within}"
+
+
+def model_name(run: RecordedRun) -> str:
+    """A model as the command called it, without its folder or kind."""
+    spec = run.header.model.spec
+    short = spec.rpartition("/")[2] if "/" in spec and "://" not in spec else spec
+    stem = short.partition(":")[2] or short
+    weights = run.header.settings.weights
+    return f"{stem} {weights.rpartition('/')[2]}" if weights else stem
+
+
+def model_key(name: str, run: Run) -> str:
+    """Models are the same if their content is; of runs that were not recorded the run's name has to tell."""
+    return run.header.model.fingerprint if isinstance(run, RecordedRun) else name
+
+
+def data_name(run: RecordedRun) -> str:
+    """What a run's data is called, without where it lies."""
+    return _end(run.header.settings.data.rstrip("/"), 1)
+
+
+# ---- several runs -----------------------------------------------------------------------------------
+
+
+def unique_names(names: Iterable[str], form: str = "{} ({})") -> list[str]:
+    """The same names; those that come again get a number."""
+    seen: dict[str, None] = {}
+    for name in names:
+        again, count = name, 1
+        while again in seen:
+            count += 1
+            again = form.format(name, count)
+        seen[again] = None
+    return list(seen)
+
+
+def model_names(runs: NamedRuns) -> dict[str, str]:
+    """By run the name of its model; runs that were not recorded are models of their own.
+
+    Different models of one name are told apart by their files (``a.py:net``), or else numbered (``net (2)``).
+    """
+    first: dict[str, tuple[str, Run]] = {}
+    for name, run in runs.items():
+        first.setdefault(model_key(name, run), (name, run))
+    short = {key: model_name(run) if isinstance(run, RecordedRun) else name for key, (name, run) in first.items()}
+    count = Counter(short.values())
+    longer = {key: _with_file(run) if count[short[key]] > 1 else short[key] for key, (_, run) in first.items()}
+    distinct = longer if len(set(longer.values())) == len(longer) else short
+    unique = dict(zip(distinct, unique_names(distinct.values()), strict=True))
+    return {name: unique[model_key(name, run)] for name, run in runs.items()}
+
+
+def _with_file(run: Run) -> str:
+    assert isinstance(run, RecordedRun)
+    spec = run.header.model.spec
+    before = spec.rpartition("/")[2].partition(":")[0] if ":" in spec else run.header.model.fingerprint[:6]
+    return f"{before}:{model_name(run)}"
+
+
+class RunLabel(NamedTuple):
+    """What a run is called among others."""
+
+    name: str
+    """among all of them"""
+    series: str
+    """among those about the same question"""
+
+
+ALWAYS = 2
+"""the first so many parts of a name are said wherever they differ"""
+QUESTION = 1
+"""which part is the question"""
+
+
+def run_labels(runs: Sequence[RecordedRun], folders: Sequence[str] = ()) -> list[RunLabel]:
+    """Short names of what differs: model and question, then attacks, data, budget, seed as far as it takes to tell.
+
+    Args:
+        runs: recorded ones.
+        folders: names that are used where nothing else differs.
+    """
+    numbered = {str(i): needs_recording(run, "run_labels") for i, run in enumerate(runs)}
+    losses = {run.header.settings.loss for run in runs if run.header.settings.eps is not None}
+    say_loss = losses - {USUAL_LOSS} != set()
+    models, data = model_names(numbered), data_names(numbered)
+    parts = [
+        (
+            models[i],
+            question_name(run, say_loss),
+            attacks_name(run),
+            # A run's own file where the set is called after another's.
+            data[i] if data[i].endswith(data_name(run)) else data_name(run),
+            f"budget {run.header.budget}",
+            f"seed {run.header.settings.seed}",
+            *folders[int(i) : int(i) + 1],
+        )
+        for i, run in numbered.items()
+    ]
+    differing: list[int] = []
+    for i in range(len(parts[0]) if parts else 0):
+        if i >= ALWAYS and len({tuple(each[j] for j in differing) for each in parts}) == len(parts):
+            break
+        if len({each[i] for each in parts}) > 1:
+            differing.append(i)
+    # One run, or several alike: the question says most.
+    chosen = differing or [0, QUESTION]
+    names = [BETWEEN.join(each[i] for i in chosen) for each in parts]
+    series = [BETWEEN.join(each[i] for i in chosen if i != QUESTION) or each[0] for each in parts]
+    return [
+        # The number of a name that comes again belongs to its series, too.
+        RunLabel(unique, short + unique.removeprefix(name))
+        for name, short, unique in zip(names, series, unique_names(names), strict=True)
+    ]
+
+
+def name_runs(runs: Iterable[RecordedRun]) -> dict[str, RecordedRun]:
+    """Runs by short names of what differs: see ``run_labels``."""
+    listed = [needs_recording(run, "name_runs") for run in runs]
+    return {label.name: run for label, run in zip(run_labels(listed), listed, strict=True)}
+
+
+def names_without_question(runs: NamedRuns) -> dict[str, str]:
+    """Names for panels that say the question themselves: without it, so that a model looks the same in all of them.
+
+    Only where ``name_runs`` has put the question into the name, and no two runs of one question get the same name.
+    """
+    losses = {run.problem.loss for run in runs.values() if isinstance(run.problem, MaxLoss)}
+    short = {name: _without_question(name, run, len(losses) > 1) for name, run in runs.items()}
+    keys = [(question_name(run), short[name]) for name, run in runs.items()]
+    return short if len(set(keys)) == len(keys) else {name: name for name in runs}
+
+
+def _without_question(name: str, run: Run, say_loss: bool) -> str:
+    """The loss stays if there are several: a panel does not say it."""
+    loss = run.problem.loss if say_loss and isinstance(run.problem, MaxLoss) else ""
+    asked = {question_name(run), question_name(run, loss=False)}
+    parts = [loss if part in asked else part for part in name.split(BETWEEN)]
+    model = model_name(run) if isinstance(run, RecordedRun) else attacks_name(run)
+    return BETWEEN.join(filter(None, parts)) or model
+
+
+# ---- data, and what can be compared -----------------------------------------------------------------
+
+
+def data_groups(runs: NamedRuns) -> dict[str, int]:
+    """By run the number of the data it is about: runs that share an image, or share one with a third, are about one.
+
+    Files of one name may have nothing in common, and one set may lie in several places: images tell. Runs that were
+    not recorded know nothing of their data and count as one.
+    """
+    group_of: dict[str, int] = {}
+    found: dict[str, int] = {}
+    for name, run in runs.items():
+        images = set(run.rows["image"].to_pylist()) if isinstance(run, RecordedRun) else {""}
+        met = {group_of[image] for image in images & group_of.keys()}
+        number = min(met, default=len(found))
+        for grouped in (group_of, found):  # what this run brings together
+            grouped |= {key: number for key, value in grouped.items() if value in met}
+        group_of |= dict.fromkeys(images, number)
+        found[name] = number
+    return found
+
+
+def data_names(runs: NamedRuns) -> dict[str, str]:
+    """By run the name of its data: the same for runs that share images, different for all others."""
+    groups = data_groups(runs)
+    specs: dict[int, str] = {}
+    for name, group in groups.items():
+        run = runs[name]
+        specs.setdefault(group, run.header.settings.data.rstrip("/") if isinstance(run, RecordedRun) else NOT_RECORDED)
+    names = {group: _end(spec, 1) for group, spec in specs.items()}
+    for name in set(names.values()):
+        alike = [group for group in names if names[group] == name]
+        if len(alike) > 1:
+            names |= _by_their_paths({group: specs[group] for group in alike})
+    return {name: names[group] for name, group in groups.items()}
+
+
+def _by_their_paths(specs: dict[int, str]) -> dict[int, str]:
+    """By as much of the path as it takes; a file that has changed since has the same, and gets a number."""
+    most = max(spec.count("/") for spec in specs.values()) + 1
+    for parts in range(2, most + 1):
+        names = {group: _end(spec, parts) for group, spec in specs.items()}
+        if len(set(names.values())) == len(names):
+            return names
+    return {group: f"{_end(spec, 1)} ({i})" for i, (group, spec) in enumerate(specs.items(), 1)}
+
+
+def _end(spec: str, parts: int) -> str:
+    return "/".join(spec.split("/")[-parts:])
+
+
+def topics(runs: NamedRuns) -> dict[str, str]:
+    """By run what can be drawn together: a metric, whether classes were wanted, the data where there are several."""
+    data = data_names(runs)
+    several = len(set(data.values())) > 1
+    return {
+        name: question_text(metric_name(run), targeted=run.problem.targeted)
+        + (f"{BETWEEN}{data[name]}" if several else "")
+        for name, run in runs.items()
+    }
+
+
+def by_topic(runs: NamedRuns) -> dict[str, dict[str, Run]]:
+    """Runs of each topic, in the order in which topics come first."""
+    found: dict[str, dict[str, Run]] = {}
+    for (name, run), topic in zip(runs.items(), topics(runs).values(), strict=True):
+        found.setdefault(topic, {})[name] = run
+    return found
+
+
+def comparable_groups(
+    runs: NamedRuns, also: Callable[[Run], object] = lambda run: None
+) -> dict[tuple[str, str], list[dict[str, Run]]]:
+    """Runs about one model and one topic, which can be compared sample by sample, by the names of both.
+
+    Args:
+        runs: those that were not recorded are taken to be about one model.
+        also: what else must be the same; each value of it makes a group of its own.
+    """
+    about, models = topics(runs), model_names(runs)
+    groups: dict[tuple[str, str], dict[object, dict[str, Run]]] = {}
+    for name, run in runs.items():
+        model = models[name] if isinstance(run, RecordedRun) else "–"
+        groups.setdefault((model, about[name]), {}).setdefault(also(run), {})[name] = run
+    return {key: list(parts.values()) for key, parts in groups.items()}

@@ -1,0 +1,124 @@
+"""The runs of a page: what they are called, which of them share a panel, and their colours."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pwcf.analysis import data_names, metric_name, run_labels
+from pwcf.problems import MaxLoss
+from pwcf.report.style import is_ours
+from pwcf.runs import RecordedRun, RunError, load_run
+
+TONES = 8
+"""colours of a page; beyond them lines are dashed too, in two ways"""
+
+
+@dataclass(frozen=True)
+class PageRun:
+    """A run with what a page calls it, and its folder."""
+
+    name: str
+    series: str
+    """its name among the runs about the same question"""
+    run: RecordedRun
+    path: Path
+    data: str
+    """what its data is called: the same for runs that share samples, different for all others"""
+
+    @property
+    def targeted(self) -> bool:
+        return self.run.header.settings.targeted
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        lower, upper = self.run.header.settings.bounds
+        return lower, upper
+
+    @property
+    def max_loss(self) -> bool:
+        return isinstance(self.run.problem, MaxLoss)
+
+
+NumberedRuns = list[tuple[int, PageRun]]
+"""runs with their places on the page"""
+
+
+def load_runs(folders: Sequence[str | os.PathLike[str]]) -> list[PageRun]:
+    """Without adversarial points, which stay on disk until the gallery has chosen some."""
+    if not folders:
+        raise RunError("runs: expected at least one folder, found none")
+    loaded = [load_run(folder, tensors=False) for folder in folders]
+    data = data_names({str(i): run for i, run in enumerate(loaded)}).values()
+    labels = run_labels(loaded, [Path(folder).resolve().name for folder in folders])
+    return [
+        PageRun(*label, run, Path(folder), of)
+        for label, run, folder, of in zip(labels, loaded, folders, data, strict=True)
+    ]
+
+
+def several_data_sets(runs: Sequence[PageRun]) -> bool:
+    """Whether a page has to say which data a run is about."""
+    return len({each.data for each in runs}) > 1
+
+
+def panel_groups(runs: Sequence[PageRun]) -> dict[tuple[str, str, bool], NumberedRuns]:
+    """Runs that share a panel: by metric, by data where there are several, and by whether they are targeted."""
+    several = several_data_sets(runs)
+    grouped: dict[tuple[str, str, bool], NumberedRuns] = {}
+    for i, each in enumerate(runs):
+        key = (metric_name(each.run), each.data if several else "", each.targeted)
+        grouped.setdefault(key, []).append((i, each))
+    return grouped
+
+
+def names_among(runs: Sequence[PageRun]) -> list[str]:
+    """Short names, without the question, where these tell the runs apart."""
+    seen = Counter(each.series for each in runs)
+    return [each.series if seen[each.series] == 1 else each.name for each in runs]
+
+
+def tones(runs: Sequence[PageRun]) -> list[int]:
+    """Numbers of colours: one series has the same in all plots, two series of a plot never. Our own method is first."""
+    found = [0] * len(runs)
+    seen: dict[str, int] = {}
+    for members in panel_groups(runs).values():
+        series = sorted(dict.fromkeys(each.series for _, each in members), key=lambda name: not is_ours(name))
+        taken: dict[int, str] = {}
+        for name in series:
+            if name in seen:
+                taken.setdefault(seen[name], name)
+        for name in series:
+            if name not in taken.values():
+                fresh = next((i for i in range(TONES) if i not in taken and i not in seen.values()), None)
+                free = next(i for i in range(len(series)) if i not in taken) if fresh is None else fresh
+                taken[free] = name
+        now = {name: i for i, name in taken.items()}
+        seen = now | seen
+        for i, each in members:
+            found[i] = now[each.series]
+    return found
+
+
+def json_number(value: Any) -> Any:
+    """A number, or lists of them, for JSON: infinity is "inf", since an infinite radius is not an unknown one."""
+    if isinstance(value, list):
+        return [json_number(one) for one in value]
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """As on the rest of the page."""
+    return f"{100 * share:.{digits}f} %"
+
+
+def embedded_json(content: Any) -> str:
+    """JSON inside a script element: no character that could end it, in whatever text a run contains."""
+    text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

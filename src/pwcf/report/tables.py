@@ -1,0 +1,245 @@
+"""Tables of runs: what each found, attacks against each other, metrics against models, sparsity, who breaks what."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+import torch
+
+from pwcf._common import statistics
+from pwcf._common.wording import share_text
+from pwcf.analysis import (
+    Agreement,
+    CrossMetric,
+    accuracy_of,
+    attack_scores,
+    attacked_in,
+    attacks_name,
+    comparable_groups,
+    compare,
+    converged_in,
+    eps_text,
+    found_in,
+    metric_name,
+    model_name,
+    quantiles_of,
+    question_name,
+    robust_accuracy,
+    robust_accuracy_at,
+    sparsity_table,
+    wins_and_pairs,
+)
+from pwcf.analysis.masks import aligned, status_values
+from pwcf.evaluation import Run
+from pwcf.problems import MaxLoss, MinRadius
+from pwcf.report.figures.canvas import NothingToShow
+from pwcf.report.table import Table, Value, number
+from pwcf.runs import RecordedRun
+
+NAN = float("nan")
+
+
+def overview_table(runs: Mapping[str, Run]) -> Table:
+    """A row for every run.
+
+    Robust accuracy is that of max-loss, with its 95 % interval for samples like these; the radius is the median over
+    attacked samples with its quartiles. Unsettled: a longer search may yet make the model look worse. Of max-loss
+    those that stand; of min-radius those whose search did not converge.
+    """
+    if not runs:
+        raise NothingToShow("overview: expected runs, found none")
+    columns = (
+        "run", "model", "question", "attacks", "samples", "clean", "robust [95 %]", "median radius [quartiles]",
+        "found", "converged", "unsettled", "passes", "seconds",
+    )  # fmt: skip
+    return Table(columns, [_overview(name, run) for name, run in runs.items()])
+
+
+def _overview(name: str, run: Run) -> tuple[Value, ...]:
+    attacked, found = attacked_in(run), found_in(run)
+    n, right = len(run.status), int(attacked.sum())
+    passes = statistics.mean_passes(status_values(run), run.passes.total.cpu().numpy())
+    if isinstance(run.problem, MaxLoss):
+        accuracy = accuracy_of(run)
+        robust = f"{accuracy.robust:.1%} [{accuracy.low:.1%}, {accuracy.high:.1%}]" if n else "–"
+        radius, converged, unsettled = "–", NAN, accuracy.unsettled
+    else:
+        low, middle, high = quantiles_of(run, (0.25, 0.5, 0.75)).values()
+        robust = "–"
+        radius = f"{_radius(middle)} [{_radius(low)}, {_radius(high)}]" if right else "–"
+        converged = int((attacked & converged_in(run)).sum())
+        unsettled = right - converged
+    return (
+        name,
+        model_name(run) if isinstance(run, RecordedRun) else "–",
+        question_name(run),
+        attacks_name(run),
+        n,
+        # Labels of targeted runs are the wanted classes: how many inputs are right is not known.
+        share_text(run.clean_accuracy) if not run.problem.targeted else "–",
+        robust,
+        radius,
+        f"{int(found.sum())} of {right}",
+        converged,
+        unsettled,
+        round(passes, 1),
+        round(run.seconds, 1),
+    )
+
+
+def _radius(value: float) -> str:
+    return "∞" if math.isinf(value) else number(value)
+
+
+def radius_table(runs: Mapping[str, Run]) -> Table:
+    """The paper's statistical comparison of radii: every two min-radius runs of one metric that share samples.
+
+    Over samples for which both have a point. Difference: the first's minus the second's, sample by sample; below zero
+    the first is better.
+    """
+    sides = ("first", "second", "difference")
+    statistics = [f"{side} {what}" for side in sides for what in ("mean", "median", "std")]
+    columns = ("metric", "first", "second", "samples", *statistics)
+    rows: list[tuple[Value, ...]] = []
+    for first_name, second_name, first, second in _pairs(runs):
+        right = attacked_in(first) & attacked_in(second)
+        found = compare(first.radius.cpu(), second.radius.cpu(), right)
+        values = [
+            value
+            for side in (found.first, found.second, found.difference)
+            for value in (side.mean, side.median, side.std)
+        ]
+        rows.append((metric_name(first), first_name, second_name, found.first.found, *values))
+    if not rows:
+        raise NothingToShow("radii: expected two min-radius runs of one model in one metric, found none")
+    return Table(columns, rows)
+
+
+def _pairs(runs: Mapping[str, Run]) -> Iterator[tuple[str, str, Run, Run]]:
+    """Every two min-radius runs about one model, metric and data, on the samples they share."""
+    chosen = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
+    for groups in comparable_groups(chosen).values():
+        for members in groups:
+            for (first, a), (second, b) in combinations(members.items(), 2):
+                one, other = aligned((a, b))
+                yield first, second, one, other
+
+
+def attacks_table(runs: Mapping[str, Run]) -> Table:
+    """Every min-radius run against the others about the same model, metric and data; the best of each budget first.
+
+    xi is AttackBench's local optimality, 1 = as good as all these runs together. Lines are ordered by the mean with
+    missing points counted as the largest radius that any of the runs found.
+    """
+    scores = attack_scores(runs)
+    if not scores:
+        raise NothingToShow("attacks: expected runs of min-radius, found none")
+    heads = {"metric": "topic", "of": "attacked", "mean radius": "mean", "median radius": "median"}
+    columns = ("model", "metric", "budget", "attack", "found", "of", "mean radius", "median radius", "xi", "passes")
+    return Table.of(scores, {head: heads.get(head, head) for head in columns} | {"seconds a sample": "seconds"})
+
+
+def wins_table(runs: Mapping[str, Run]) -> Table:
+    """Every two min-radius runs about one model, metric and data: on how many samples either radius is clearly smaller.
+
+    Clearly: by more than 1 %. A point is better than none; where neither has one nobody wins.
+    """
+    rows: list[tuple[Value, ...]] = []
+    for first_name, second_name, first, second in _pairs(runs):
+        right = attacked_in(first) & attacked_in(second)
+        won, samples = wins_and_pairs([first.radius.cpu(), second.radius.cpu()], right)
+        ahead, behind = int(won[0, 1]), int(won[1, 0])
+        rows.append((metric_name(first), first_name, second_name, ahead, behind, samples - ahead - behind, samples))
+    if not rows:
+        raise NothingToShow("wins: expected two min-radius runs of one model in one metric, found none")
+    return Table(("metric", "first", "second", "first wins", "second wins", "within 1 %", "samples"), rows)
+
+
+def accuracy_table(runs: Mapping[str, Run]) -> Table:
+    """Robust accuracy of every max-loss run, and what all of one model, metric and eps leave together.
+
+    Beside it what the radii of the same attacks with the same budget say of this eps, if such a run is there.
+    """
+    columns = (
+        "model", "metric", "eps", "budget", "attack", "robust accuracy", "low", "high", "by radii", "clean", "passes",
+        "seconds a sample",
+    )  # fmt: skip
+    rows: list[tuple[Value, ...]] = []
+    for (model, topic), groups in comparable_groups(runs, _asked_eps).items():
+        radii = [run for members in groups for run in members.values() if isinstance(run.problem, MinRadius)]
+        for members in groups:
+            asked = [run for run in members.values() if isinstance(run.problem, MaxLoss)]
+            if not asked:
+                continue
+            where = model, topic, eps_text(accuracy_of(asked[0]).eps)
+            lines = [(*where, *_accuracy(run, radii)) for run in asked]
+            rows += sorted(lines, key=lambda line: (str(line[3]), line[5]))
+            if len(asked) > 1:
+                shared = aligned(asked)
+                broken = torch.stack([run.adversarial.cpu() for run in shared]).any(0)
+                right = torch.stack([attacked_in(run) for run in shared]).all(0)
+                left = robust_accuracy(broken, right)
+                rows.append((*where, "–", "all together", left, NAN, NAN, NAN, float(right.double().mean()), NAN, NAN))
+    if not rows:
+        raise NothingToShow("accuracy: expected runs of max-loss, found none")
+    return Table(columns, rows)
+
+
+def _asked_eps(run: Run) -> object:
+    if not isinstance(run.problem, MaxLoss):
+        return None
+    return run.problem.eps if isinstance(run.problem.eps, float) else "per sample"
+
+
+def _accuracy(run: Run, radii: Sequence[Run]) -> tuple[Value, ...]:
+    accuracy, by_radii = accuracy_of(run), NAN
+    for other in radii:
+        if (_budget(other), attacks_name(other)) == (_budget(run), attacks_name(run)):
+            here, there = aligned((run, other))
+            by_radii = robust_accuracy_at(there.radius.cpu(), attacked_in(here) & attacked_in(there), accuracy.eps)
+    passes = statistics.mean_passes(status_values(run), run.passes.total.cpu().numpy())
+    seconds = run.seconds / max(accuracy.samples, 1)
+    return (
+        _budget(run), attacks_name(run), accuracy.robust, accuracy.low, accuracy.high, by_radii, accuracy.clean,
+        round(passes, 1), round(seconds, 4),
+    )  # fmt: skip
+
+
+def _budget(run: Run) -> int | str:
+    return run.header.budget if isinstance(run, RecordedRun) else "–"
+
+
+def cross_metric_table(table: CrossMetric) -> Table:
+    """Median radii, models by rows and metrics by columns."""
+    if not table.models:
+        raise NothingToShow("cross-metric: expected runs of min-radius, found none")
+    rows = [(model, *table.median[i].tolist()) for i, model in enumerate(table.models)]
+    return Table(("model", *table.metrics), list(rows))
+
+
+def sparsity_quartiles(runs: Mapping[str, Run]) -> Table:
+    """Quartiles of ||d||_1 / ||d||_2 of every run."""
+    if not runs:
+        raise NothingToShow("sparsity: expected runs, found none")
+    columns = ("run", "metric", "loss", "attacks", "found", "first quartile", "median", "third quartile")
+    rows: list[tuple[Value, ...]] = [
+        (row.name, row.metric, row.loss or "–", row.attacks, row.found, row.low, row.median, row.high)
+        for row in sparsity_table(runs)
+    ]
+    return Table(columns, rows)
+
+
+def agreement_table(agreement: Agreement) -> Table:
+    """What each attack breaks, breaks alone, and breaks that another one does not; the union comes last."""
+    columns = ("attack", "broken", "alone", *(f"not by {name}" for name in agreement.names))
+    pairs = agreement.only_first
+    rows: list[tuple[Value, ...]] = []
+    for i, name in enumerate(agreement.names):
+        others: list[Value] = [NAN if i == j else int(pairs[i, j]) for j in range(len(agreement.names))]
+        rows.append((name, int(agreement.counts[i]), int(agreement.alone[i]), *others))
+    together = agreement.broken.any(0)
+    left = [int((together & ~row).sum()) for row in agreement.broken]
+    rows.append((f"all together, of {agreement.samples}", agreement.union, NAN, *left))
+    return Table(columns, rows)

@@ -1,0 +1,134 @@
+"""The summary of a run from its rows alone, without loading a network library: it is to be seen at once."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pwcf._common import statistics
+from pwcf._common.wording import question_text
+from pwcf.runs.header import Header
+
+if TYPE_CHECKING:
+    import pyarrow
+
+COLUMNS = (
+    "index", "adversarial", "radius", "status", "attack", "stationarity", "forward", "backward", "metric_forward",
+    "metric_backward", "seconds", "warnings",
+)  # fmt: skip
+"""of a run's rows, which a summary needs"""
+SENTENCES = "\n"
+"""between the warnings of a chunk"""
+_SOME = re.compile(r"\b(\d+) of (\d+)\b")
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What one wants to know of a run first. ``pwcf._common.statistics`` says what each number means."""
+
+    question: str
+    samples: int
+    """of the whole run"""
+    done: int
+    clean_accuracy: float
+    robust_accuracy: float | None
+    """max-loss, of the samples that are done"""
+    attacked: int
+    found: int
+    converged: int | None
+    """min-radius"""
+    radius: dict[str, float]
+    """min-radius: mean, least and largest of those found, median of all that were attacked; empty if none was found"""
+    status: dict[str, int]
+    best: dict[str, int]
+    """by whom the best points were found"""
+    passes: float
+    """mean of attacked samples"""
+    metric_passes: float
+    stationarity: float | None
+    """median of those found: the share of the radius that could still go"""
+    seconds: float
+    warnings: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        content: dict[str, Any] = json_safe(vars(self))
+        return content
+
+
+def summarize(header: Header, rows: pyarrow.Table) -> RunSummary:
+    """The summary of what is there so far.
+
+    Args:
+        header: of the run.
+        rows: at least its ``COLUMNS``.
+    """
+    import pyarrow
+
+    status = rows["status"].to_pylist()
+    adversarial, radius = rows["adversarial"].to_numpy(zero_copy_only=False), rows["radius"].to_numpy()
+    found = statistics.found(status, adversarial)
+    max_loss, nearest = header.settings.eps is not None, radius[found]
+    passes = rows["forward"].to_numpy() + rows["backward"].to_numpy()
+    own = rows["metric_forward"].to_numpy() + rows["metric_backward"].to_numpy()
+    radii: dict[str, float] = {}
+    if len(nearest) and not max_loss:
+        radii = {
+            "mean": statistics.mean_radius(status, adversarial, radius),
+            "median": statistics.median_radius(status, radius),
+            "least": float(nearest.min()),
+            "largest": float(nearest.max()),
+        }
+    return RunSummary(
+        question=question_of(header),
+        samples=header.samples,
+        done=len(rows),
+        clean_accuracy=statistics.clean_accuracy(status),
+        robust_accuracy=statistics.robust_accuracy(status, adversarial) if max_loss else None,
+        attacked=int(statistics.attacked(status).sum()),
+        found=int(found.sum()),
+        converged=None if max_loss else int(statistics.converged(status).sum()),
+        radius=radii,
+        status=dict(Counter(status).most_common()),
+        best=dict(Counter(rows["attack"].filter(pyarrow.array(found)).to_pylist()).most_common()),
+        passes=statistics.mean_passes(status, passes),
+        metric_passes=statistics.mean_passes(status, own),
+        stationarity=float(np.median(rows["stationarity"].to_numpy()[found])) if radii else None,
+        seconds=float(rows["seconds"].to_numpy().sum()),
+        warnings=warnings_of(header, rows),
+    )
+
+
+def warnings_of(header: Header, rows: pyarrow.Table) -> list[str]:
+    """The warnings of all chunks, each sentence once; numbers in "3 of 20 samples" are added up."""
+    import pyarrow
+
+    first = rows["index"].to_numpy() % header.settings.chunk == 0
+    counts: dict[str, list[int]] = {}
+    for text in rows["warnings"].filter(pyarrow.array(first)).to_pylist():
+        for sentence in filter(None, text.split(SENTENCES)):
+            found = [int(number) for pair in _SOME.findall(sentence) for number in pair]
+            key = _SOME.sub("{} of {}", sentence.replace("{", "{{").replace("}", "}}"))
+            counts[key] = [a + b for a, b in zip(counts.get(key, [0] * len(found)), found, strict=True)]
+    return [key.format(*numbers) for key, numbers in counts.items()]
+
+
+def question_of(header: Header) -> str:
+    """The question of a run, as the terminal shows it: ``max-loss, linf ≤ 8/255, margin``."""
+    asked = header.settings
+    return f"{asked.question}, {question_text(asked.metric, asked.eps, asked.loss, asked.targeted)}"
+
+
+def json_safe(value: Any) -> Any:
+    """A value for JSON, which knows neither NaN nor infinity: null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(name): json_safe(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_safe(one) for one in value]
+    return value

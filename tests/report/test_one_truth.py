@@ -1,0 +1,168 @@
+"""One run, one number: summary, ``pwcf show``, DataFrame, tables, page and comparison say the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import pwcf
+from pwcf import analysis
+from pwcf.cli import main
+from pwcf.cli.progress import Tally
+from pwcf.report import figures, tables
+from pwcf.report.page.payload import payload_of
+from runfolders import MODEL, Place, make_place
+
+# Logits of a few samples are not finite.
+HOLES = """
+def holes():
+    made = net()
+
+    class Holes(nn.Module):
+        def forward(self, x):
+            return made(x) + torch.where(x.flatten(1)[:, :1] > 0.9, torch.nan, 0.0)
+
+    return Holes()
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    made = make_place(tmp_path_factory.mktemp("truth"), 30)
+    (made.path / "net.py").write_text(MODEL.format(seed=0) + HOLES)
+    model = f"{made.path}/net.py:holes"
+    assert made.run("radius", model=model, metric="l2", budget=60, chunk=8) == 0
+    assert made.run("few", model=model, metric="l2", budget=60, attacks="square", chunk=8) == 0
+    assert made.run("loss", model=model, question="max-loss", metric="linf", eps="8/255", budget=60, chunk=8) == 0
+    return made
+
+
+def shown(place: Place, name: str, capsys: pytest.CaptureFixture[str]) -> dict:
+    capsys.readouterr()
+    assert main(["show", str(place.path / name), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", ["radius", "few", "loss"])
+def test_every_place_shows_the_same_numbers(place: Place, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run = pwcf.load_run(place.path / name)
+    told = shown(place, name, capsys)
+    statuses = set(told["status"])
+    assert {"nonfinite", "already-misclassified"} < statuses
+    attacked, found = analysis.attacked_in(run), analysis.found_in(run)
+    assert (told["attacked"], told["found"]) == (int(attacked.sum()), int(found.sum()))
+    assert 0 < told["attacked"] < 30
+
+    page = payload_of([place.path / name]).content
+    line = page["runs"][0]["overview"]
+    assert line["clean"] == told["clean_accuracy"] == run.clean_accuracy
+    assert [line[key] for key in ("attacked", "found", "converged", "passes", "seconds")] == [
+        told[key] for key in ("attacked", "found", "converged", "passes", "seconds")
+    ]
+
+    frame = run.to_pandas()
+    assert (frame["attacked"].sum(), frame["found"].sum()) == (told["attacked"], told["found"])
+
+    summary = run.summary()
+    assert f"clean accuracy {told['clean_accuracy']:.1%}" in summary
+    assert f"verified: {told['found']} of {told['attacked']} attacked" in summary
+    assert f"passes per attacked sample: {told['passes']:.0f};" in summary
+    assert summary.startswith(told["question"] + ": 30 samples")
+
+    table = tables.overview_table({"it": run})
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    assert row["found"] == f"{told['found']} of {told['attacked']}"
+    assert row["clean"] == f"{told['clean_accuracy']:.1%}"
+    assert row["passes"] == round(told["passes"], 1)
+
+    tally = Tally()
+    tally.add(run.rows.to_pydict())
+    assert (tally.attacked, tally.found, tally.passes) == (told["attacked"], told["found"], told["passes"])
+
+    assert main(["compare", str(place.path / name), str(place.path / name), "--json"]) == 0
+    compared = next(iter(json.loads(capsys.readouterr().out)["runs"].values()))
+    assert compared["clean_accuracy"] == told["clean_accuracy"]
+    assert compared["passes"] == told["passes"]
+
+    if name == "loss":
+        robust = told["robust_accuracy"]
+        assert robust == run.robust_accuracy == analysis.accuracy_of(run).robust == line["robust"]
+        assert robust == compared["robust_accuracy"] == tally.figure(True)[1]
+        assert tables.accuracy_table({"it": run}).rows[0][5] == robust
+        assert page["cards"][0]["runs"][0]["value"] == robust
+        assert f"robust accuracy {robust:.1%}" in summary
+        assert told["radius"] == {}
+        return
+    mean, median = told["radius"]["mean"], told["radius"]["median"]
+    assert mean == line["mean"] == tally.figure(False)[1]
+    assert mean == frame["radius"][frame["found"]].to_numpy().mean()
+    score = analysis.attack_scores({"it": run})[0]
+    assert (score.mean, score.found, score.attacked, score.passes) == (
+        mean, told["found"], told["attacked"], told["passes"]
+    )  # fmt: skip
+    expected = analysis.quantiles_of(run, (0.5,))[0.5]
+    assert (np.inf if median is None else median) == expected == score.median
+    assert line["median"] == page["cards"][0]["runs"][0]["value"] == ("inf" if median is None else median)
+    assert analysis.cross_metric({"it": run}).median[0, 0] == expected
+    assert f"radius: mean {mean:.4g}, median {expected:.4g}, least" in summary
+    assert row["median radius [quartiles]"].startswith(f"{expected:.4g} [".replace("inf", "∞"))
+
+
+def test_a_question_is_called_the_same_everywhere(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    run = pwcf.load_run(place.path / "loss")
+    assert shown(place, "loss", capsys)["question"] == str(run.problem) == "max-loss, linf ≤ 8/255, margin"
+    assert analysis.question_name(run) == "linf ≤ 8/255, margin"
+    content = payload_of([place.path / "loss"]).content
+    assert content["runs"][0]["asked"] == "linf ≤ 8/255, margin"
+    assert content["runs"][0]["name"] == next(iter(analysis.name_runs([run]))) == "holes · linf ≤ 8/255"
+    assert content["cards"][0]["title"] == analysis.question_title(run) == "Accuracy under attack within linf 8/255"
+    assert tables.accuracy_table({"it": run}).rows[0][2] == "8/255"
+
+
+def test_page_and_figure_draw_the_same_crossings(tmp_path: Path) -> None:
+    """Two models whose order turns once for good, and wavers by a sample before."""
+    place = make_place(tmp_path, 12)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.py").write_text(
+            MODEL.format(seed=0).replace("def net", f"def {name}") + f"\nNAME = {name!r}\n"
+        )
+        assert place.run(name, model=f"{tmp_path}/{name}.py:{name}", metric="l2", budget=60, chunk=12) == 0
+    radii = {
+        "a": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 2.0, 2.1, 2.2, 2.3, 2.4, 2.5],
+        "b": [0.11, 0.19, 1.0, 1.0, 1.0, 1.0, 1.1, 1.1, 1.1, 1.2, 1.2, 1.2],
+    }
+    for name, values in radii.items():
+        rewrite_radii(place.path / name, values)
+    runs = analysis.name_runs(pwcf.load_run(place.path / name) for name in radii)
+    found = analysis.model_crossings(runs)
+    everything = analysis.crossings(analysis.curves_of(runs))
+    assert 0 < len(found) < len(everything)
+    panel = payload_of([place.path / name for name in radii]).content["curves"][0]
+    figure = figures.accuracy_curves(runs)
+    drawn = [line.get_data() for line in figure.axes[0].get_lines() if line.get_label() == "_crossing"]
+    assert [each["eps"] for each in panel["crossings"]] == [each.eps for each in found]
+    assert [float(x[0]) for x, _ in drawn] == [each.eps for each in found]
+    pairs = [(each["before"], each["after"]) for each in panel["crossings"]]
+    assert pairs == [(each.before, each.after) for each in found] == [("b", "a")]
+    words = " ".join(text.get_text() for text in figure.axes[0].texts)
+    assert "at least 3% and 3 samples" in re.sub(r"\s+", " ", words)
+
+
+def rewrite_radii(folder: Path, values: list[float]) -> None:
+    """Other radii for the samples of a run of one shard; all of them count as attacked and found."""
+    import pyarrow
+    import pyarrow.parquet
+
+    (path,) = folder.rglob("*.parquet")
+    rows = pyarrow.parquet.read_table(path)
+    replaced = {"radius": values, "adversarial": [True] * len(values), "status": ["budget"] * len(values)}
+    for name, column in replaced.items():
+        place = rows.column_names.index(name)
+        rows = rows.set_column(place, name, pyarrow.array(column, rows.schema.field(name).type))
+    pyarrow.parquet.write_table(rows, path)
+    assert torch.equal(pwcf.load_run(folder, tensors=False).radius, torch.tensor(values, dtype=torch.float64))
