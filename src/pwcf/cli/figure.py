@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pwcf._common.text import parse_fraction
 from pwcf.cli.console import CommandError, console, table
 from pwcf.cli.show import all_runs
 
@@ -170,11 +171,7 @@ def _eps(text: str | None) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for part in text.split(",") if text else []:
         metric, equals, value = part.rpartition("=")
-        above, slash, below = value.partition("/")
-        try:
-            number = float(above) / (float(below) if slash else 1)
-        except (ValueError, ZeroDivisionError):
-            number = math.nan
+        number = parse_fraction(value)
         if not 0 <= number < math.inf or (equals and not metric.strip()):
             raise CommandError(f"--eps: expected numbers or fractions like 8/255, or l1=12; found {part.strip()!r}")
         found.setdefault(metric.strip(), []).append(number)
