@@ -86,7 +86,7 @@ def test_json_is_for_machines(place: Path, capsys: pytest.CaptureFixture[str]) -
 
 def _stop_in_epoch(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the middle of an epoch."""
-    from pwcf.cli import training_progress
+    from pwcf.cli.commands import train
 
     class Stops:
         def __init__(self, *_: object) -> None: ...
@@ -100,7 +100,7 @@ def _stop_in_epoch(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
         def __exit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr(training_progress, "shown", Stops)
+    monkeypatch.setattr(train, "_progress", Stops)
 
 
 def test_ctrl_c_keeps_the_last_whole_epoch(

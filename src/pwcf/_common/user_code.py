@@ -51,12 +51,27 @@ def load_named(spec: str) -> object:
 
 
 def _from_name(name: str) -> ModuleType:
-    # The current folder stays importable: user code may import more when it is first called.
+    if not name or not all(part.isidentifier() for part in name.split(".")):
+        raise UserCodeError(
+            f"expected package.module:name or path/to/file.py:name, found {name!r} before the colon; write one of these"
+        )
+    # As uvicorn does: what lies in the folder one works in is found. It stays: code may import more when called.
     _make_importable(Path.cwd())
     try:
         return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise UserCodeError(
+                f"expected a module {error.name}, found none in the current folder or among the installed packages; "
+                "check its name, or give a file: path/to/file.py:name"
+            ) from error
+        raise _import_failed(name, error) from error
     except (Exception, SystemExit) as error:  # whatever the user's code raises while it is imported
-        raise UserCodeError(f"{name} cannot be imported ({describe_error(error)})") from error
+        raise _import_failed(name, error) from error
+
+
+def _import_failed(name: str, error: BaseException) -> UserCodeError:
+    return UserCodeError(f"{name} cannot be imported ({describe_error(error)}); import it in Python to see where")
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -75,7 +90,7 @@ def _from_file(path: Path) -> ModuleType:
         found.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise UserCodeError(f"{path.name} cannot be imported ({describe_error(error)})") from error
+        raise _import_failed(path.name, error) from error
     return module
 
 

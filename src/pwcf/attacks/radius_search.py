@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,10 +10,10 @@ import torch
 from torch import Tensor
 
 from pwcf._common.rows import per_row
-from pwcf.attacks.base import Answer, Diagnostics, Task
+from pwcf.attacks.base import Answer, Attack, Diagnostics, Task
 from pwcf.losses import margin
 from pwcf.metrics import dual_norm
-from pwcf.problems import MaxLoss, is_surely_wrong
+from pwcf.problems import MaxLoss, MinRadius, is_surely_wrong
 
 # Passes that make a round worth while, and into how many rounds a budget is divided at most and at least. Samples whose
 # rounds end early, at a misclassified point, have more of them; never more than MOST, a bound on the time.
@@ -27,6 +28,30 @@ GROWTH = 2.0
 # A bracket is not narrowed further than this (relative). That nothing was found in a ball is no proof, so what is left
 # of the budget goes to balls smaller than the best radius by as much, from other starts.
 NARROW = 0.01
+
+
+class MaxLossAttack(Attack):
+    """A method that finds points within eps. It answers min-radius by a search over radii."""
+
+    @abstractmethod
+    def within_eps(self, task: Task) -> Tensor:
+        """Search a max-loss task of n >= 1 samples.
+
+        Args:
+            task: the samples and their eps. Its ``known`` points, if any, are where a search may begin.
+
+        Returns:
+            (n, ...) misclassified points within eps; the images where there is none.
+        """
+
+    def __call__(self, task: Task) -> Answer:
+        if reason := self.unsupported_reason(task.problem, None):
+            raise ValueError(reason)
+        if task.images.shape[0] == 0:
+            return Answer(task.images)
+        if isinstance(task.problem, MinRadius):
+            return search_radius(self.within_eps, task)
+        return Answer(self.within_eps(replace(task, known=None)))
 
 
 def search_radius(within: Callable[[Task], Tensor], task: Task) -> Answer:

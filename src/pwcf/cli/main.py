@@ -1,4 +1,4 @@
-"""``pwcf``: one file per command. Commands import what they need when they run: ``pwcf show`` answers at once."""
+"""``pwcf``: a command is a file in ``commands``. It imports what it needs when it runs: ``pwcf show`` answers at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 import pwcf
 from pwcf._common.errors import UserError
-from pwcf.cli import bench, compare, doctor, export, figure, listing, report, run, show, train, verify
+from pwcf.cli import commands
 from pwcf.cli.console import INTERRUPTED
 
 TRACEBACK = "PWCF_TRACEBACK"
@@ -26,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (run, train, show, verify, compare, report, figure, export, listing, doctor, bench):
+for module in commands.modules():
     module.add_to(app)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import pkgutil
 import re
-from collections.abc import Callable
 
 from pwcf.metrics.colour import LabDistance, lab
 from pwcf.metrics.l0 import L0
@@ -13,6 +14,7 @@ from pwcf.metrics.l2 import L2
 from pwcf.metrics.linf import Linf
 from pwcf.metrics.lp import Lp
 from pwcf.metrics.metric import (
+    NAMED,
     Custom,
     Distance,
     HasDualNorm,
@@ -23,6 +25,7 @@ from pwcf.metrics.metric import (
     Metric,
     Norm,
     dual_norm,
+    register,
 )
 from pwcf.metrics.perceptual import FeatureDistance, Features, lpips, perceptual
 from pwcf.metrics.reference import ReferenceDistance, distance64, shrink_to_eps
@@ -57,24 +60,14 @@ __all__ = [
     "lpips",
     "ms_ssim",
     "perceptual",
+    "register",
     "shrink_to_eps",
     "ssim",
 ]  # fmt: skip
 
-NAMED: dict[str, Callable[[], Metric]] = {
-    "l0": L0,
-    "lab": lab,
-    "lpips": lpips,
-    "lpips-vgg": lambda: lpips("vgg16"),
-    "lpips-squeeze": lambda: lpips("squeezenet1_1"),
-    "ms-ssim": ms_ssim,
-    "pd": perceptual,
-    "pd-l1": lambda: perceptual(p=1),
-    "pd-self": lambda: perceptual("self"),
-    "pd-self-l1": lambda: perceptual("self", p=1),
-    "ssim": ssim,
-}
-"""What has a name beside the l_p, and how it is made."""
+# Every file of this folder may register metrics: a new one is found here without being named.
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
 
 
 def lp(p: float) -> Lp:

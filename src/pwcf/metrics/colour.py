@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pwcf._common.optional import import_optional, name_and_version
-from pwcf.metrics.metric import Metric
+from pwcf.metrics.metric import Metric, register
 from pwcf.models import Classifier
 
 EXTRA, MODULE = "colour", "kornia.color"
@@ -67,3 +67,6 @@ def lab() -> LabDistance:
     """
     import_optional(MODULE, f"metric {LabDistance().name}", EXTRA)
     return LabDistance()
+
+
+register("lab", lab)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pwcf.metrics.metric import Metric
+from pwcf.metrics.metric import Metric, register
 
 
 @dataclass(frozen=True)
@@ -25,3 +25,6 @@ class L0(Metric):
 
     def __call__(self, reference: Tensor, candidate: Tensor) -> Tensor:
         return (candidate != reference).flatten(1).sum(1).to(candidate.dtype)
+
+
+register("l0", L0)

@@ -79,6 +79,20 @@ class Metric(ABC):
         return self
 
 
+NAMED: dict[str, Callable[[], Metric]] = {}
+"""What has a name beside the l_p, and how it is made."""
+
+
+def register(name: str, make: Callable[[], Metric]) -> None:
+    """Give a metric a name by which ``MinRadius``, ``MaxLoss`` and the command line know it.
+
+    Args:
+        name: in lower case, such as ``"ssim"``.
+        make: makes the metric when it is asked for; what it needs (libraries, weights) is loaded then.
+    """
+    NAMED[name] = make
+
+
 class Norm(Metric):
     """d(reference, candidate) = |candidate - reference| for a norm, given by ``norm`` and its dual."""
 

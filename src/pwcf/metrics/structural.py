@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from pwcf._common.optional import import_optional, name_and_version
-from pwcf.metrics.metric import Metric
+from pwcf.metrics.metric import Metric, register
 from pwcf.models import Classifier
 
 EXTRA, MODULE = "structural", "torchmetrics.functional.image"
@@ -153,3 +153,7 @@ def _checked(metric: StructuralDistance) -> StructuralDistance:
 def _check_positive(name: str, value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
         raise ValueError(f"{name}: expected a finite number > 0, found {value!r}")
+
+
+register("ssim", ssim)
+register("ms-ssim", ms_ssim)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import torch
 
-from pwcf.evaluation import default_batch, evaluate
+from pwcf.evaluation import evaluate
 from pwcf.models import Classifier
 from pwcf.runs.resolve import ResolvedSettings
 from pwcf.runs.settings import RunError, Settings
@@ -56,7 +56,7 @@ class Worker:
                     batch=self.settings.batch,
                     tol=self.settings.tol,
                 )
-                return shard_of(chunk, run, self.classifier, self.settings.batch or default_batch(images))
+                return shard_of(chunk, run)
         except RunError:
             raise
         except Exception as error:

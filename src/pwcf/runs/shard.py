@@ -16,7 +16,6 @@ from pwcf._common import atomic
 from pwcf.evaluation import Run
 from pwcf.losses import as_loss
 from pwcf.metrics import as_metric, distance64
-from pwcf.models import Classifier
 from pwcf.problems import MaxLoss
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header
@@ -69,12 +68,11 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     atomic.write(path, lambda place: place.write_bytes(save(tensors)))
 
 
-def shard_of(chunk: Chunk, run: Run, classifier: Classifier, batch: int) -> Shard:
-    """Rows of a run about a chunk. What the model says is asked once more: a row shows labels, not only verdicts."""
+def shard_of(chunk: Chunk, run: Run) -> Shard:
+    """Rows and tensors of a run about a chunk."""
     images, points = chunk.images.cpu(), run.x_adv.detach().cpu()
     n = len(images)
-    with classifier.in_use(), torch.no_grad():
-        before, after = (_logits(classifier, x, run.x_adv.device, batch) for x in (images, points))
+    before, after = run.clean_logits.float(), run.logits.float()
     labels = chunk.labels.cpu()
     loss = as_loss(run.problem.loss if isinstance(run.problem, MaxLoss) else "margin")
     distance = {name: distance64(as_metric(name), images, points) for name in DISTANCES}
@@ -157,10 +155,6 @@ def check_tensors(folder: RunFolder, number: int, samples: int) -> bool:
 def _damaged(path: Path, reason: str) -> str:
     reason = reason.partition("\n")[0]
     return f"{path}: damaged ({reason}); remove this file and run the same command again: its samples are redone"
-
-
-def _logits(classifier: Classifier, x: Tensor, device: torch.device, batch: int) -> Tensor:
-    return torch.cat([classifier(some.to(device)).float().cpu() for some in torch.split(x, batch)])
 
 
 def digest(image: Tensor) -> str:

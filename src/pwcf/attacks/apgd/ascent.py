@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from pwcf.attacks.apgd.rules import ApgdBall, AscentState, HalvingRule, SparsityRule, StepRule
+from pwcf.attacks.apgd.rules import ApgdBall, AscentRule, AscentState, HalvingRule, SparsityRule
 from pwcf.attacks.base import Task
 from pwcf.attacks.targets import ANY
 from pwcf.losses import LOSSES, dlr_classes, margin, mask_label
@@ -56,7 +56,9 @@ def _climb(objective: ApgdObjective, state: AscentState, ball: ApgdBall, steps: 
     """One phase. The state ends with the rows that are not answered."""
     _look(objective, state, ball, None, slope=True)
     sparse = ball.metric.exponent == 1
-    rule: StepRule = SparsityRule.begin(state, ball, steps, drawn) if sparse else HalvingRule.begin(state, ball, steps)
+    rule: AscentRule = (
+        SparsityRule.begin(state, ball, steps, drawn) if sparse else HalvingRule.begin(state, ball, steps)
+    )
     for number in range(1, steps + 1):
         if state.sample.numel() == 0:
             return
@@ -70,7 +72,7 @@ def _climb(objective: ApgdObjective, state: AscentState, ball: ApgdBall, steps: 
         rule.learn(state, ball, state.value > was[kept], number)
 
 
-def _look(objective: ApgdObjective, state: AscentState, ball: ApgdBall, rule: StepRule | None, slope: bool) -> Tensor:
+def _look(objective: ApgdObjective, state: AscentState, ball: ApgdBall, rule: AscentRule | None, slope: bool) -> Tensor:
     """Evaluate, and let the answered rows go; flags of those that stay among those that were there."""
     state.learn(*objective.look(state, ball.upper > ball.lower, slope))
     kept = ~objective.broken[state.sample]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from pwcf._common.rng import seeds_of
 from pwcf.attacks.apgd.ascent import ApgdObjective, ApgdPhase, ascend
-from pwcf.attacks.base import Answer, Attack, Task, check_settings, needs_norm
-from pwcf.attacks.radius_search import search_radius
+from pwcf.attacks.base import Task, check_settings, needs_norm
+from pwcf.attacks.radius_search import MaxLossAttack
 from pwcf.attacks.targets import ANY
 from pwcf.losses import as_loss, mask_label
 from pwcf.metrics import HasProjection
-from pwcf.problems import MaxLoss, MinRadius, Problem
+from pwcf.problems import MaxLoss, Problem
 
 # The pass that ranks the classes.
 RANKING = 1
@@ -29,7 +29,7 @@ LARGER, SHARES, LEAST_DIVIDED = (3.0, 2.0, 1.0), (0.3, 0.3, 0.4), 10
 
 
 @dataclass(frozen=True)
-class Apgd(Attack):
+class Apgd(MaxLossAttack):
     """Auto-PGD (Croce and Hein 2020), for l1 with adaptive sparsity (Croce and Hein 2021), and exact projections."""
 
     loss: str | None = None
@@ -63,16 +63,7 @@ class Apgd(Attack):
     def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         return needs_norm(self.name, problem, project=HasProjection)
 
-    def __call__(self, task: Task) -> Answer:
-        if reason := self.unsupported_reason(task.problem, None):
-            raise ValueError(reason)
-        if task.images.shape[0] == 0:
-            return Answer(task.images)
-        if isinstance(task.problem, MinRadius):
-            return search_radius(self._within, task)
-        return Answer(self._within(replace(task, known=None)))
-
-    def _within(self, task: Task) -> Tensor:
+    def within_eps(self, task: Task) -> Tensor:
         """(n, ...) misclassified points within eps; the images where there is none.
 
         The first run of samples with a known point begins there.

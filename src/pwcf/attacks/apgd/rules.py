@@ -191,7 +191,7 @@ def _inside(centre: Tensor, eps: Tensor) -> tuple[Tensor, Tensor]:
     return down, up
 
 
-class StepRule(Protocol):
+class AscentRule(Protocol):
     """One for all rows of a phase."""
 
     def keep(self, rows: Tensor) -> None: ...

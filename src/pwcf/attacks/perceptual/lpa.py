@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pwcf._common.rows import per_row
-from pwcf.attacks.base import Answer, Attack, Task, check_settings, needs_slope
+from pwcf.attacks.base import Task, check_settings, needs_slope
 from pwcf.attacks.perceptual.shared import (
     KAPPA,
     STEP,
@@ -19,9 +19,9 @@ from pwcf.attacks.perceptual.shared import (
     unit_of,
     width_of,
 )
-from pwcf.attacks.radius_search import search_radius
+from pwcf.attacks.radius_search import MaxLossAttack
 from pwcf.losses import as_loss
-from pwcf.problems import MinRadius, Problem
+from pwcf.problems import Problem
 
 # How far the distance is asked for its steepness, in widths of the bounds.
 H = 0.1
@@ -36,7 +36,7 @@ TINY, TINY_FAST = 1e-8, 1e-4
 
 
 @dataclass(frozen=True)
-class Lpa(Attack):
+class Lpa(MaxLossAttack):
     """The Lagrangian perceptual attack: searches with a lambda that grows where they end outside, then a projection."""
 
     loss: str | None = None
@@ -58,14 +58,7 @@ class Lpa(Attack):
     def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         return needs_slope(problem)
 
-    def __call__(self, task: Task) -> Answer:
-        if task.images.shape[0] == 0:
-            return Answer(task.images)
-        if isinstance(task.problem, MinRadius):
-            return search_radius(self._within, task)
-        return Answer(self._within(task))
-
-    def _within(self, task: Task) -> Tensor:
+    def within_eps(self, task: Task) -> Tensor:
         searches = min(self.searches, task.budget // STEP)
         if searches == 0:
             return task.images
@@ -86,7 +79,7 @@ class Lpa(Attack):
 
 
 @dataclass(frozen=True)
-class FastLpa(Attack):
+class FastLpa(MaxLossAttack):
     """LPA in one search, lambda growing on the way: no projection, so that points may lie beyond eps."""
 
     loss: str | None = None
@@ -106,13 +99,9 @@ class FastLpa(Attack):
     def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         return needs_slope(problem)
 
-    def __call__(self, task: Task) -> Answer:
+    def within_eps(self, task: Task) -> Tensor:
         """Unlike ``raw`` it stays at the first misclassified point within eps."""
-        if task.images.shape[0] == 0:
-            return Answer(task.images)
-        if isinstance(task.problem, MinRadius):
-            return search_radius(lambda part: self._points(part, keep=True), task)
-        return Answer(self._points(task, keep=True))
+        return self._points(task, keep=True)
 
     def raw(self, task: Task) -> Tensor:
         """(n, ...) the last points of a max-loss task, as published: nobody looks whether they are within eps."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pwcf._common.rows import per_row
-from pwcf.attacks.base import Answer, Attack, Task, check_settings
+from pwcf.attacks.base import Task, check_settings
 from pwcf.attacks.perceptual.shared import (
     KAPPA,
     STEP,
@@ -20,10 +20,10 @@ from pwcf.attacks.perceptual.shared import (
     unit_of,
     width_of,
 )
-from pwcf.attacks.radius_search import search_radius
+from pwcf.attacks.radius_search import MaxLossAttack
 from pwcf.losses import as_loss
 from pwcf.metrics import FeatureDistance
-from pwcf.problems import MinRadius, Problem
+from pwcf.problems import Problem
 
 # All steps together are this many times eps.
 LONGER = 2.0
@@ -32,7 +32,7 @@ H = 1e-3
 
 
 @dataclass(frozen=True)
-class Ppgd(Attack):
+class Ppgd(MaxLossAttack):
     """Perceptual projected gradient descent.
 
     With J the Jacobian of the features the loss grows most, for a given |J v|, along v = (J^T J)^-1 gradient.
@@ -62,16 +62,7 @@ class Ppgd(Attack):
             return None
         return f"{self.name} needs a Euclidean distance between features, which {metric.name} is not."
 
-    def __call__(self, task: Task) -> Answer:
-        if reason := self.unsupported_reason(task.problem, None):
-            raise ValueError(reason)
-        if task.images.shape[0] == 0:
-            return Answer(task.images)
-        if isinstance(task.problem, MinRadius):
-            return search_radius(self._within, task)
-        return Answer(self._within(task))
-
-    def _within(self, task: Task) -> Tensor:
+    def within_eps(self, task: Task) -> Tensor:
         steps = min(self.steps, task.budget // STEP)
         metric, loss = FeatureMetric(task), ClassifierLoss(task, self.loss, KAPPA)
         x = starts_of(task)

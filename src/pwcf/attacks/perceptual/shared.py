@@ -10,7 +10,7 @@ from torch import Tensor
 from pwcf._common.rng import seeds_of
 from pwcf._common.rows import bisect, per_row
 from pwcf.attacks.base import Task
-from pwcf.losses import as_loss, clip_level, clipped, margin, mask_label
+from pwcf.losses import as_loss, clip_level, clipped, dlr_classes, margin, mask_label
 from pwcf.metrics import FeatureDistance
 from pwcf.problems import MaxLoss, is_defined, is_surely_wrong
 
@@ -20,8 +20,6 @@ STEP = 2
 NOISE = 0.01
 # Where LPA and PPGD clip the margin, in logits: kappa of the reference.
 KAPPA = 1.0
-# DLR divides by differences of the three largest logits (four with a target). With fewer classes it has no slope.
-DLR_NEEDS, DLR_NEEDS_TARGETED = 3, 4
 # The published numbers: steps aim this much inside the ball (absolute) and are longer by this share; after so many of
 # them the way to the image is halved as often. With eps far below the published 0.5 the steps mostly fail.
 OVERSHOOT, STEPS, HALVINGS = 0.1, 10, 10
@@ -93,7 +91,7 @@ class ClassifierLoss:
         if problem.targeted:
             # The labels are what is wanted. It is held against the class that is in its way.
             labels, targets = mask_label(logits, labels).argmax(1), labels
-        if name == "dlr" and logits.shape[1] < (DLR_NEEDS if targets is None else DLR_NEEDS_TARGETED):
+        if name == "dlr" and logits.shape[1] < dlr_classes(targets is not None):
             name = "margin"
         if name == "margin":
             return clipped(margin(logits, labels, targets), self.kappa)

@@ -7,15 +7,15 @@ from functools import partial
 
 from torch import Tensor
 
-from pwcf.attacks.base import Answer, Attack, Task, check_settings
-from pwcf.attacks.radius_search import search_radius
+from pwcf.attacks.base import Task, check_settings
+from pwcf.attacks.radius_search import MaxLossAttack
 from pwcf.attacks.square.search import PROPOSALS, SquareSearch
 from pwcf.metrics import distance64, shrink_to_eps
 from pwcf.problems import Problem
 
 
 @dataclass(frozen=True)
-class Square(Attack):
+class Square(MaxLossAttack):
     """Windows at random places, kept where the margin falls; fewer entries in each as the queries go by."""
 
     queries: int | None = None
@@ -42,10 +42,7 @@ class Square(Attack):
             return None
         return f"square has windows for l1, l2 and linf, not for {metric.name}"
 
-    def __call__(self, task: Task) -> Answer:
-        return search_radius(self._within, task) if task.eps is None else Answer(self._within(task))
-
-    def _within(self, task: Task) -> Tensor:
+    def within_eps(self, task: Task) -> Tensor:
         """Max-loss: the points, within eps and the box."""
         metric, eps = task.problem.metric, task.eps
         if eps is None or metric.exponent not in PROPOSALS:

@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from pwcf._common.files import file_checksum
-from pwcf.metrics.metric import Metric
+from pwcf.metrics.metric import Metric, register
 from pwcf.metrics.perceptual.backbones import (
     LIBRARIES,
     NETWORKS,
@@ -156,3 +156,12 @@ class SelfDistance(Metric):
         mean, std = classifier.normalisation
         found = from_module(model, self.layers, mean, std, f"the classifier's own features ({type(model).__name__})")
         return FeatureDistance(found.features, self.name, self.p, about=f"PD, l{self.p} over {found.about}")
+
+
+register("lpips", lpips)
+register("lpips-vgg", lambda: lpips("vgg16"))
+register("lpips-squeeze", lambda: lpips("squeezenet1_1"))
+register("pd", perceptual)
+register("pd-l1", lambda: perceptual(p=1))
+register("pd-self", lambda: perceptual("self"))
+register("pd-self-l1", lambda: perceptual("self", p=1))

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import importlib.util
 import inspect
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import torch
 from torch import nn
 
 from pwcf._common.optional import name_and_version
-from pwcf._common.text import describe_error, did_you_mean, first_few
+from pwcf._common.text import describe_error
+from pwcf._common.user_code import UserCodeError, load_named
 from pwcf.models.classifier import Classifier, Logits
 from pwcf.models.loading.request import BuiltModel, ModelError, ModelRequest
 from pwcf.models.loading.weights import name_and_checksum, put_weights, read_weights
@@ -26,8 +21,11 @@ def build(request: ModelRequest) -> BuiltModel:
     """``package.module:callable`` or ``path/to/file.py:callable``."""
     where, _, name = request.spec.rpartition(":")
     is_file = where.lower().endswith(".py")
-    module = _from_file(Path(where), request.spec) if is_file else _from_name(where, request.spec)
-    model = _model_from(_attribute(module, name, request.spec), request.spec)
+    try:
+        found = load_named(request.spec)
+    except UserCodeError as error:
+        raise ModelError(f"model {request.spec}: {error}") from error
+    model = _model_from(found, request.spec)
     # A folder's name is nobody else's business, and the file may move: only its own name is kept.
     shown = f"{Path(where).name}:{name}" if is_file else request.spec
     about = [shown, f"torch {torch.__version__}"]
@@ -47,73 +45,6 @@ def _module_in(model: object, spec: str) -> nn.Module:
             "name a factory that returns the module"
         )
     return inner
-
-
-def _from_name(name: str, spec: str) -> ModuleType:
-    if not name or not all(part.isidentifier() for part in name.split(".")):
-        raise ModelError(
-            f"model {spec}: expected package.module:callable or path/to/file.py:callable, found {name!r} before the "
-            "colon; write one of these"
-        )
-    # As uvicorn does: what lies in the folder one works in is found. It stays, as models import more when first called.
-    _make_importable(Path.cwd())
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise ModelError(
-                f"model {spec}: expected a module {error.name}, found none in the current folder or among the "
-                "installed packages; check its name, or give a file: path/to/file.py:callable"
-            ) from error
-        raise _import_failed(name, spec, error) from error
-    except (Exception, SystemExit) as error:
-        raise _import_failed(name, spec, error) from error
-
-
-def _from_file(path: Path, spec: str) -> ModuleType:
-    if not path.is_file():
-        raise ModelError(f"model {spec}: expected a Python file, found none at {path}; check the path")
-    path = path.resolve()
-    _make_importable(path.parent)
-    # A name of its own, so that no file called like an installed package takes its place.
-    name = f"_pwcf_model_{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
-    found = importlib.util.spec_from_file_location(name, path)
-    if found is None or found.loader is None:
-        raise ModelError(f"model {spec}: expected a Python file, found {path.name}; give a file that ends in .py")
-    module = importlib.util.module_from_spec(found)
-    sys.modules[name] = module  # dataclasses and the like look their module up there
-    try:
-        found.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        raise _import_failed(path.name, spec, error) from error
-    return module
-
-
-def _make_importable(folder: Path) -> None:
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-
-
-def _import_failed(name: str, spec: str, error: BaseException) -> ModelError:
-    return ModelError(
-        f"model {spec}: {name} cannot be imported ({describe_error(error)}); import it in Python to see where"
-    )
-
-
-def _attribute(module: ModuleType, name: str, spec: str) -> object:
-    found: object = module
-    for part in name.split("."):
-        try:
-            found = getattr(found, part)
-        except AttributeError as error:
-            held = [known for known in vars(found) if not known.startswith("_")] if hasattr(found, "__dict__") else []
-            there = f", which has {first_few(held)}" if held else ""
-            hint = did_you_mean(part, held) or "; name a callable"
-            raise ModelError(
-                f"model {spec}: expected {part!r} in {spec.rpartition(':')[0]}, found none{there}{hint}"
-            ) from error
-    return found
 
 
 def _model_from(found: object, spec: str) -> Logits | Classifier:

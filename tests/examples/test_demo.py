@@ -8,7 +8,7 @@ import pytest
 
 from pwcf import analysis, load_run
 
-DEMO = Path(__file__).parent.parent / "examples" / "demo.py"
+DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
 
 
 def test_the_demo_runs_reports_and_sums_up(tmp_path, monkeypatch, capsys):

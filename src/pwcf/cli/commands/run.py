@@ -48,7 +48,7 @@ def _command(config: Path | None, json: bool, quiet: bool, **given: Any) -> None
     if json:
         print_json({"out": str(folder.path), **summary.to_json()})
         return
-    from pwcf.cli.show import print_summary
+    from pwcf.cli.commands.show import print_summary
 
     print_summary(prepared.header, summary)
     typer.echo(f"\nRecorded in {folder.path}. See it again: pwcf show {folder.path}")
