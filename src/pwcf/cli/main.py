@@ -1,4 +1,4 @@
-"""``pwcf``: a command is a file in ``commands``. It imports what it needs when it runs: ``pwcf show`` answers at once."""
+"""``pwcf``: a command is a file in ``commands``, which imports what it needs when it runs: ``pwcf show`` is quick."""
 
 from __future__ import annotations
 
