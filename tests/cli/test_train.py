@@ -133,7 +133,10 @@ def test_ctrl_c_in_the_first_epoch_leaves_nothing(
         (["--metric", "l2", "--eps", "a/b"], "--eps: expected a number >= 0"),
         (["--metric", "no", "--eps", "1"], "metric: expected"),
         (["--metric", "l0", "--eps", "1"], "metric l0: expected a distance with a slope"),
-        (["--metric", "nowhere:own", "--eps", "1"], "expected a name, or module:function to import"),
+        (
+            ["--metric", "nowhere:own", "--eps", "1"],
+            "expected a name, or module:function or file.py:function to import",
+        ),
         (["--out", "net.pt"], "--out: expected a file that ends in .safetensors, found net.pt"),
         (["--out", "there.safetensors"], "exists already; --force"),
         (["--model", "zoo:nothing"], "expected a network of the zoo"),

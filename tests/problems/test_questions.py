@@ -14,7 +14,7 @@ from pwcf.problems import MaxLoss, MinRadius, is_wrong
 def test_questions_say_what_they_ask() -> None:
     assert str(MinRadius("linf")) == "min-radius, linf"
     assert str(MinRadius(lp(1.5), targeted=True)) == "min-radius, l1.5, targeted"
-    assert str(MaxLoss("l2", eps=0.5, loss="ce")) == "max-loss, l2 within 0.5, ce"
+    assert str(MaxLoss("l2", eps=0.5, loss="ce")) == "max-loss, l2 ≤ 0.5, ce"
     assert MinRadius("l2") == MinRadius(lp(2))
 
 

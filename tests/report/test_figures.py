@@ -29,7 +29,7 @@ from pwcf.report.registry import FIGURES, TABLES, by_model, pairs_of, place_of
 from pwcf.report.style import BLUE, COLOURS, LINE_STYLES, VERMILION, plot_styles
 from pwcf.report.table import Table, escaped
 from pwcf.runs import RecordedRun
-from pwcf.runs.load import original_images
+from pwcf.runs.originals import original_images
 from runfolders import MODEL, Place, make_place
 from runs_by_hand import run_of
 
