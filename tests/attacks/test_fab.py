@@ -357,7 +357,7 @@ def test_an_undefined_point_has_no_plane(value: float) -> None:
 
     images = torch.tensor([[0.4], [0.6]]).expand(2, 4).contiguous()
     task = task_of(model, images, torch.tensor([0, 0]), MinRadius("l2"), 100)
-    planes, rows = BoundaryPlanes(task, Lp(2.0)), torch.arange(2)
+    planes, rows = BoundaryPlanes(task), torch.arange(2)
     for _, plane in (planes.of_class(rows, images, torch.tensor([1, 1])), planes.of_nearest(rows, images, 2)):
         assert plane.usable.tolist() == [True, False]
         assert torch.isfinite(plane.g).all()
@@ -493,7 +493,7 @@ def test_what_is_declined_and_what_it_says_of_itself() -> None:
         return (a - b).flatten(1).square().sum(1)
 
     said = Fab().unsupported_reason(MinRadius(squares), 10)
-    assert said == "fab needs a norm with nearest_on_halfspace; squares is no norm."
+    assert said == "fab needs a metric with nearest_on_halfspace; squares offers none."
     task = task_of(nn.Linear(4, 3), torch.rand(2, 4), torch.tensor([0, 1]), MinRadius(squares), 100)
     with pytest.raises(ValueError, match="squares"):
         Fab()(task)

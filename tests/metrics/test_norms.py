@@ -81,7 +81,7 @@ def box(lower: float, upper: float) -> tuple[torch.Tensor, torch.Tensor]:
 def test_no_projection_is_said_so() -> None:
     assert not isinstance(lp(3), metrics.HasProjection)
     assert all(isinstance(lp(p), metrics.HasProjection) for p in PROJECTED)
-    with pytest.raises(ValueError, match="apgd needs a norm with project; l3 has no project"):
+    with pytest.raises(ValueError, match="apgd needs a metric with project; l3 offers none"):
         pwcf.attacks.resolve_attacks("apgd", pwcf.MinRadius("l3"), 2, 100)
 
 
@@ -127,3 +127,10 @@ def test_projecting_in_turn_would_be_wrong_for_l2() -> None:
     in_turn = (centre + 0.4 * (point - centre) / (point - centre).norm()).clamp(0, 1)
     assert (point - z).norm() < (point - in_turn).norm() - 1e-3
     assert metrics.lp(2)(centre, z).item() == pytest.approx(0.4)
+
+
+def test_the_norms_that_offer_more_are_not_made_as_plain_ones() -> None:
+    assert [type(lp(p)).__name__ for p in (1, 2, math.inf, 3)] == ["L1", "L2", "Linf", "Lp"]
+    for p in (1.0, 2.0, math.inf):
+        with pytest.raises(ValueError, match=r"use pwcf\.metrics\.lp"):
+            metrics.Lp(p)

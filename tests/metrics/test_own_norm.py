@@ -12,7 +12,7 @@ from torch import Tensor
 from metrics.weighted_l2 import WeightedL2
 from pwcf import MaxLoss, MinRadius, Status, evaluate
 from pwcf.attacks import CannotAnswer
-from pwcf.metrics import HasDualNorm, HasHalfspaceStep, HasProjection, HasSteepest, Norm, distance64
+from pwcf.metrics import HasDualNorm, HasHalfspaceStep, HasProjection, HasSteepest, Metric, Norm, distance64
 
 ROWS, N, RATIO = 6, 20, 10.0
 GENERATOR = torch.Generator().manual_seed(0)
@@ -102,15 +102,41 @@ class Bare(Norm):
 
 def test_what_a_norm_does_not_offer_is_named() -> None:
     for attack, sentence in (
-        ("apgd", "apgd needs a norm with project; bare has no project"),
-        ("fab", "fab needs a norm with nearest_on_halfspace; bare has no nearest_on_halfspace"),
+        ("apgd", "apgd needs a metric with project; bare offers none"),
+        ("fab", "fab needs a metric with nearest_on_halfspace; bare offers none"),
         ("square", "square has windows for l1, l2 and linf, not for bare"),
     ):
         with pytest.raises(CannotAnswer, match=sentence):
             evaluate(model, IMAGES, LABELS, MinRadius(Bare()), attacks=attack)
-    with pytest.raises(CannotAnswer, match="fab needs a norm with nearest_on_halfspace; squares is no norm"):
+    with pytest.raises(CannotAnswer, match="fab needs a metric with nearest_on_halfspace; squares offers none"):
         evaluate(model, IMAGES, LABELS, MinRadius(squares), attacks="fab")
 
 
 def squares(reference: Tensor, candidate: Tensor) -> Tensor:
     return (candidate - reference).flatten(1).square().sum(1)
+
+
+class Squares(Metric):
+    """The square of a norm is no norm, but its balls and half-space steps are the norm's."""
+
+    in_float64, degree = True, 2.0
+    name = "squares"
+
+    def __call__(self, reference: Tensor, candidate: Tensor) -> Tensor:
+        assert reference.shape[1:] == candidate.shape[1:] == (4, 5)  # a metric sees images, its capabilities rows
+        return METRIC(reference, candidate).square()
+
+    def project(self, point: Tensor, centre: Tensor, radius: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+        return METRIC.project(point, centre, radius.sqrt(), lower, upper)
+
+    def nearest_on_halfspace(self, point: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+        return METRIC.nearest_on_halfspace(point, g, h, lower, upper)
+
+
+@pytest.mark.parametrize(("attack", "excess"), [("fab", 1e-3), ("apgd", 0.03)])
+def test_a_metric_that_is_no_norm_needs_only_the_method_an_attack_asks_for(attack: str, excess: float) -> None:
+    images = IMAGES.view(ROWS, 4, 5)
+    run = evaluate(lambda x: model(x.flatten(1)), images, LABELS, MinRadius(Squares()), attacks=attack, budget=2000)
+    assert run.adversarial.all()
+    assert (run.radius >= EXACT.square() * (1 - 1e-6)).all()
+    assert (run.radius <= EXACT.square() * (1 + excess)).all()

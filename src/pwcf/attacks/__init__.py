@@ -4,7 +4,7 @@ from pwcf.attacks.apgd import Apgd
 from pwcf.attacks.base import Answer, Attack, CannotAnswer, Diagnostics, Task
 from pwcf.attacks.external import AdvLib, Function, from_foolbox, from_torchattacks
 from pwcf.attacks.fab import Fab
-from pwcf.attacks.lmn.attack import Lmn
+from pwcf.attacks.lmn import Lmn
 from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd
 from pwcf.attacks.pwcf import Pwcf
 from pwcf.attacks.registry import ATTACKS, PRESETS, AttackLike, ResolvedAttacks, as_attack, resolve_attacks

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from pwcf.metrics import Norm, ReferenceDistance
+from pwcf.metrics import ReferenceDistance
 from pwcf.models import CountedClassifier
 from pwcf.problems import Problem
 
@@ -127,20 +127,20 @@ def check_settings(attack: object, *names: str, least: int = 1) -> None:
             raise ValueError(f"{name}: expected an integer >= {least} or None, found {value!r}")
 
 
-def needs_norm(attack: str, problem: Problem, **methods: type) -> str | None:
-    """Why an attack that needs a norm with these methods cannot answer; None if it can.
+def needs_methods(attack: str, problem: Problem, **methods: type) -> str | None:
+    """Why an attack that needs these methods of the metric cannot answer, in a sentence; None if it can.
 
-    ``methods``: their names, each with the capability of ``pwcf.metrics`` that says whether a metric has it.
+    Args:
+        attack: its name.
+        problem: the question.
+        methods: the names of the methods, each with the capability of ``pwcf.metrics`` that has it.
     """
     metric = problem.metric
     missing = [name for name, capability in methods.items() if not isinstance(metric, capability)]
-    if isinstance(metric, Norm) and not missing:
-        return None
-    lacks = f"has no {' and no '.join(missing)}" if isinstance(metric, Norm) else "is no norm"
-    return f"{attack} needs a norm with {' and '.join(methods)}; {metric.name} {lacks}."
+    return f"{attack} needs a metric with {' and '.join(missing)}; {metric.name} offers none." if missing else None
 
 
 def needs_slope(problem: Problem) -> str | None:
     """Why an attack that follows the distance's slope cannot answer; None if it can."""
     metric = problem.metric
-    return None if metric.differentiable else f"{metric.name} has no slope; 'sigma-zero' answers for l0."
+    return None if metric.differentiable else f"{metric.name} is not differentiable; use 'sigma-zero' for l0."

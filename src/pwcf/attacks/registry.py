@@ -15,7 +15,7 @@ from pwcf.attacks.base import Attack, CannotAnswer
 from pwcf.attacks.external import AdvLib, Function
 from pwcf.attacks.external.adv_lib import NAMES as ADV_LIB
 from pwcf.attacks.fab import Fab
-from pwcf.attacks.lmn.attack import Lmn
+from pwcf.attacks.lmn import Lmn
 from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd
 from pwcf.attacks.pwcf import Pwcf
 from pwcf.attacks.square import Square

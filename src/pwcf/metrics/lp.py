@@ -18,6 +18,11 @@ class Lp(Norm):
 
     p: float
 
+    def __post_init__(self) -> None:
+        # l1, l2 and linf offer more than this class does: made here they would pass for norms without a projection.
+        if type(self) is Lp and (not 1 < self.p < math.inf or self.p == 2):
+            raise ValueError(f"p: expected 1 < p < inf other than 2, found {self.p:g}; use pwcf.metrics.lp({self.p:g})")
+
     @property
     def exponent(self) -> float:
         return self.p

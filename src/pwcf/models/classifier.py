@@ -115,7 +115,7 @@ class Classifier:
         return tensor
 
 
-@dataclass(frozen=True)
+@dataclass
 class Passes:
     """How often the model was called, and differentiated, for each sample. Counted where it is called."""
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pwcf._common.rng import seeds_of
 from pwcf.attacks.apgd.ascent import ApgdObjective, ApgdPhase, ascend
-from pwcf.attacks.base import Task, check_settings, needs_norm
+from pwcf.attacks.base import Task, check_settings, needs_methods
 from pwcf.attacks.radius_search import MaxLossAttack
 from pwcf.attacks.targets import ANY
 from pwcf.losses import as_loss, mask_label
@@ -61,7 +61,7 @@ class Apgd(MaxLossAttack):
         return ", ".join(parts + ["sequential projections"] * self.sequential)
 
     def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
-        return needs_norm(self.name, problem, project=HasProjection)
+        return needs_methods(self.name, problem, project=HasProjection)
 
     def within_eps(self, task: Task) -> Tensor:
         """(n, ...) misclassified points within eps; the images where there is none.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pwcf.attacks.base import Task
-from pwcf.metrics import HasProjection, HasSteepest, Norm
+from pwcf.metrics import HasDualNorm, HasProjection, HasSteepest, Metric
 
 # Croce and Hein 2020: share of the gradient step beside the momentum, share of steps in a window that must have gone
 # up, the first checkpoint, and by how much windows shrink and down to what (shares of all steps).
@@ -88,7 +88,7 @@ class AscentState(PerRow):
 
 @dataclass
 class ApgdBall(PerRow):
-    """The ball of a norm that offers its projection, and the box, of r rows."""
+    """The ball of a metric that offers its projection, and the box, of r rows."""
 
     centre: Tensor
     """(r, n)"""
@@ -99,7 +99,9 @@ class ApgdBall(PerRow):
     lower: Tensor
     """(r, n). For linf ball and box are one box, and this is it."""
     upper: Tensor
-    metric: Norm
+    metric: Metric
+    shape: torch.Size
+    """of an image"""
     sequential: bool
     """l2: onto the ball, then onto the box, in place of the nearest point of both"""
     width: float
@@ -109,7 +111,6 @@ class ApgdBall(PerRow):
     def of(cls, task: Task, rows: Tensor, factor: float, sequential: bool) -> ApgdBall:
         """The ball of eps times a factor around some of the task's images (r,)."""
         metric = task.problem.metric
-        assert isinstance(metric, Norm)
         assert task.eps is not None
         centre, lower, upper = (t[rows].flatten(1) for t in (task.images, task.lower, task.upper))
         eps = factor * task.eps.to(centre.device)[rows]
@@ -117,7 +118,8 @@ class ApgdBall(PerRow):
             least, most = _inside(centre, eps)
             lower, upper = torch.maximum(lower, least), torch.minimum(upper, most)
         least_value, largest_value = task.model.bounds
-        return cls(centre, eps.to(centre.dtype), eps, lower, upper, metric, sequential, largest_value - least_value)
+        width, shape = largest_value - least_value, task.images.shape[1:]
+        return cls(centre, eps.to(centre.dtype), eps, lower, upper, metric, shape, sequential, width)
 
     def project(self, points: Tensor) -> Tensor:
         """(r, n) the nearest points of ball and box, exactly unless ``sequential``."""
@@ -126,7 +128,8 @@ class ApgdBall(PerRow):
         euclidean = self.metric.exponent == 2
         projected = self._onto_l2(points) if euclidean else self._exactly(points, slice(None))
         # Entries are rounded: where that has led out of the ball, all go one unit in the last place back.
-        distance = self.metric.norm(projected.double() - self.centre.double())
+        both = (each.view(-1, *self.shape) for each in (self.centre, projected))
+        distance = self.metric.distance64(*both)
         out = (distance > self.eps).unsqueeze(1)
         return torch.where(out, torch.nextafter(projected, self.centre), projected)
 
@@ -135,7 +138,7 @@ class ApgdBall(PerRow):
         return self.metric.project(points, self.centre[rows], self.radius[rows], self.lower[rows], self.upper[rows])
 
     def direction(self, gradient: Tensor) -> Tensor:
-        """(r, n) of length 1: sign or direction of the gradient for linf and l2, along the gradient for other norms.
+        """(r, n) of length 1: the sign of the gradient for linf, along the gradient for other metrics.
 
         Projections are Euclidean. Steps along a norm's own steepest direction would not end where the loss is largest
         unless the two agree, as they do for linf and l2: with a weighted l2 norm radii were 8 % too large.
@@ -145,8 +148,22 @@ class ApgdBall(PerRow):
             return self.metric.steepest(gradient)
         largest = gradient.abs().amax(1, keepdim=True)
         scaled = gradient / torch.where(largest > 0, largest, torch.ones_like(largest))
-        length = self.metric.norm(scaled).unsqueeze(1)
+        length = self._length(scaled).unsqueeze(1)
         return scaled / torch.where(length > 0, length, torch.ones_like(length))
+
+    def reach(self, gradient: Tensor) -> Tensor:
+        """(r,) how far the ball goes, in the units in which ``direction`` has length 1."""
+        if isinstance(self.metric, HasDualNorm):
+            return self.radius
+        far = self.centre + self.width * math.sqrt(self.centre.shape[1]) * self.direction(gradient)
+        return self._length(self.project(far) - self.centre)
+
+    def _length(self, move: Tensor) -> Tensor:
+        """(r,) of moves: in the metric if it is a norm, else Euclidean."""
+        if isinstance(self.metric, HasDualNorm):
+            return self.metric.norm(move)
+        length: Tensor = torch.linalg.vector_norm(move, dim=1)
+        return length
 
     def _onto_l2(self, points: Tensor) -> Tensor:
         move = points - self.centre
@@ -165,12 +182,13 @@ class ApgdBall(PerRow):
     def start(self, seeds: Sequence[int]) -> Tensor:
         """(r, n) random points, each from a seed of its own.
 
-        Uniform in the ball for linf, normal noise projected onto the ball for l1, on the sphere for other norms.
+        Uniform in the ball for linf, on the sphere for other norms. For l1 and for metrics that are not norms, normal
+        noise projected onto the ball.
         """
         noise = torch.stack(
             [_noise(seed, self.centre.shape[1], self.metric.exponent == math.inf) for seed in seeds]
         ).to(self.centre)
-        if self.metric.exponent == 1:
+        if self.metric.exponent == 1 or not isinstance(self.metric, HasDualNorm):
             return self.project(self.centre + self.width * noise)
         length = self.metric.norm(noise).unsqueeze(1)
         return self.project(self.centre + self.radius.unsqueeze(1) * noise / length.clamp(min=torch.finfo().tiny))
@@ -224,7 +242,7 @@ class HalvingRule(PerRow):
     @classmethod
     def begin(cls, state: AscentState, ball: ApgdBall, steps: int) -> HalvingRule:
         none = torch.zeros_like(state.value, dtype=torch.bool)
-        return cls(2 * ball.radius, none.long(), none, state.best_value, checkpoints(steps))
+        return cls(2 * ball.reach(state.gradient), none.long(), none, state.best_value, checkpoints(steps))
 
     def step(self, state: AscentState, ball: ApgdBall) -> Tensor:
         direction = ball.direction(state.gradient)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pwcf.attacks.base import Answer, Attack, Task, check_settings, needs_norm
+from pwcf.attacks.base import Answer, Attack, Task, check_settings, needs_methods
 from pwcf.attacks.fab.geometry import FabWeights
 from pwcf.attacks.fab.search import LOOK, FabSchedule, FabSearch
-from pwcf.metrics import HasHalfspaceStep, Norm
+from pwcf.metrics import HasHalfspaceStep
 from pwcf.problems import Problem
 
 
@@ -49,12 +49,10 @@ class Fab(Attack):
         return f"pwcf's own {kind}, {steps}, {restarts}, {constants}"
 
     def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
-        return needs_norm(self.name, problem, nearest_on_halfspace=HasHalfspaceStep)
+        return needs_methods(self.name, problem, nearest_on_halfspace=HasHalfspaceStep)
 
     def __call__(self, task: Task) -> Answer:
-        metric = task.problem.metric
-        reason = self.unsupported_reason(task.problem, None)
-        if reason is not None or not isinstance(metric, Norm):
+        if reason := self.unsupported_reason(task.problem, None):
             raise ValueError(reason)
         if task.images.shape[0] == 0 or task.budget <= LOOK:
             return Answer(task.images)
@@ -68,4 +66,4 @@ class Fab(Attack):
             return Answer(task.images)
         fixed = not targeted and self.targets is not None
         weights = FabWeights(self.alpha_max, self.eta, self.beta)
-        return FabSearch(task, metric, schedule, weights, at_image).run(fixed)
+        return FabSearch(task, schedule, weights, at_image).run(fixed)

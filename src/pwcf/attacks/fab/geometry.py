@@ -14,7 +14,7 @@ from torch import Tensor
 from pwcf.attacks.base import Task
 from pwcf.attacks.targets import resolve_targets
 from pwcf.losses import margin, mask_label
-from pwcf.metrics import HasHalfspaceStep, Norm
+from pwcf.metrics import HasHalfspaceStep, Metric, dual_norm
 from pwcf.problems import is_defined
 from pwcf.problems.robustness import ROUNDING
 
@@ -51,7 +51,7 @@ class FabWeights(NamedTuple):
     beta: float
 
 
-def onto_plane(metric: Norm, point: Tensor, plane: Plane, box: FlatBox) -> Tensor:
+def onto_plane(metric: Metric, point: Tensor, plane: Plane, box: FlatBox) -> Tensor:
     """The nearest point of plane and box in the metric's sense; the corner nearest to the plane where they do not meet.
 
     From the good side too: then the way is back towards the boundary.
@@ -62,17 +62,20 @@ def onto_plane(metric: Norm, point: Tensor, plane: Plane, box: FlatBox) -> Tenso
     return metric.nearest_on_halfspace(point, g, h, *box)
 
 
-def biased_step(metric: Norm, x: Tensor, image: Tensor, plane: Plane, box: FlatBox, weights: FabWeights) -> Tensor:
+def biased_step(
+    metric: Metric, shape: torch.Size, x: Tensor, image: Tensor, plane: Plane, box: FlatBox, weights: FabWeights
+) -> Tensor:
     """Between the projections of x and of the image, the nearer to that of x the nearer x is to the plane.
 
     Both are overshot by eta; alpha is the image's share (paper, "biased gradient step").
     """
     both = torch.cat([x, image])  # one call: it is made of many small operations
     plane_twice, box_twice = Plane(*(torch.cat([a, a]) for a in plane)), FlatBox(*(torch.cat([a, a]) for a in box))
-    moves = onto_plane(metric, both, plane_twice, box_twice) - both
+    onto = onto_plane(metric, both, plane_twice, box_twice)
+    moves = onto - both
     from_x, from_image = moves.chunk(2)
     tiny = torch.finfo(x.dtype).tiny
-    size_x, size_image = metric.norm(moves).chunk(2)
+    size_x, size_image = metric(both.view(-1, *shape), onto.view(-1, *shape)).chunk(2)
     alpha = (size_x / (size_x + size_image).clamp(min=tiny)).clamp(max=weights.alpha_max).unsqueeze(1)
     biased = (1 - alpha) * (x + weights.eta * from_x) + alpha * (image + weights.eta * from_image)
     return box.clip(biased)
@@ -81,8 +84,8 @@ def biased_step(metric: Norm, x: Tensor, image: Tensor, plane: Plane, box: FlatB
 class BoundaryPlanes:
     """Looks at points of a task's samples; ``rows`` (r,) are their places in it, x (r, ...) the points."""
 
-    def __init__(self, task: Task, metric: Norm) -> None:
-        self.task, self.metric = task, metric
+    def __init__(self, task: Task) -> None:
+        self.task, self.metric = task, task.problem.metric
         free = task.upper > task.lower
         self.free = None if bool(free.all()) else free
 
@@ -128,7 +131,7 @@ class BoundaryPlanes:
             values = c.detach().to(x.dtype)
             gradient = torch.zeros_like(x) if gradient is None else gradient
             plane = self._plane(rows, x, logits.detach(), values, gradient)
-            distance = values.abs() / self.metric.dual_norm(plane.g)
+            distance = values.abs() / dual_norm(self.metric, plane.g)
             nearer = plane.usable & (distance < least)
             g, h = torch.where(nearer.unsqueeze(1), plane.g, g), torch.where(nearer, plane.h, h)
             least, usable = torch.where(nearer, distance, least), usable | nearer
@@ -150,7 +153,13 @@ class BoundaryPlanes:
 
 
 def random_starts(
-    metric: Norm, seeds: Sequence[int], image: Tensor, radius: Tensor, box: FlatBox, scattered: bool = False
+    metric: Metric,
+    shape: torch.Size,
+    seeds: Sequence[int],
+    image: Tensor,
+    radius: Tensor,
+    box: FlatBox,
+    scattered: bool = False,
 ) -> Tensor:
     """(r, n) points at ``radius`` (r,) from the images in random directions, cut to the box.
 
@@ -166,7 +175,8 @@ def random_starts(
         shares.append(torch.rand((), generator=generator))
     direction = torch.stack(directions).to(image)
     tiny = torch.finfo(image.dtype).tiny
-    size = metric.norm(direction).clamp(min=tiny)
+    # A norm has this length everywhere; of other metrics it is a guess.
+    size = metric(torch.zeros_like(direction).view(-1, *shape), direction.view(-1, *shape)).clamp(min=tiny)
     length = radius.to(image)
     if scattered:
         length = length * torch.stack(shares).to(image)

@@ -12,7 +12,7 @@ from pwcf.attacks.base import Answer, Diagnostics, Task
 from pwcf.attacks.fab.geometry import BoundaryPlanes, FabWeights, FlatBox, Plane, biased_step, random_starts
 from pwcf.attacks.targets import ANY
 from pwcf.losses import margin, mask_label
-from pwcf.metrics import Norm, distance64
+from pwcf.metrics import distance64
 from pwcf.problems import is_surely_wrong
 
 # The paper's length of a run. To have more targets runs may be half as long: with 500 passes four targets of 62 steps
@@ -70,10 +70,10 @@ class FabSchedule:
 class FabSearch:
     """A task's samples, the nearest answer to each so far, and who is not done."""
 
-    def __init__(self, task: Task, metric: Norm, schedule: FabSchedule, weights: FabWeights, at_image: Tensor) -> None:
-        self.task, self.metric, self.schedule, self.weights = task, metric, schedule, weights
-        self.at_image, self.planes = at_image, BoundaryPlanes(task, metric)
-        self.image = task.images.flatten(1)
+    def __init__(self, task: Task, schedule: FabSchedule, weights: FabWeights, at_image: Tensor) -> None:
+        self.task, self.metric, self.schedule, self.weights = task, task.problem.metric, schedule, weights
+        self.at_image, self.planes = at_image, BoundaryPlanes(task)
+        self.image, self.shape = task.images.flatten(1), task.images.shape[1:]
         self.box = FlatBox(task.lower.flatten(1), task.upper.flatten(1))
         self.seeds = seeds_of(task.images, task.seed)
         self.best = self.image.clone()
@@ -82,12 +82,12 @@ class FabSearch:
         self.handed = torch.zeros_like(self.radius, dtype=torch.bool)  # the best point is from another attack
         up = self.box.upper - self.image > self.image - self.box.lower
         farthest = torch.where(up, self.box.upper, self.box.lower)
-        self.reach = distance64(metric, self.image, farthest)
+        self.reach = self._distance(self.image, farthest)
         if task.eps is not None:
             self.reach = torch.minimum(self.reach, task.eps.to(self.reach))
         if task.known is not None:
             known = task.known.flatten(1)
-            distance = distance64(metric, self.image, known)
+            distance = self._distance(self.image, known)
             self.handed = distance > 0
             self.radius = torch.where(self.handed, distance, self.radius)
             self.best = torch.where(self.handed.unsqueeze(1), known, self.best)
@@ -128,11 +128,15 @@ class FabSearch:
     def _random(self, rows: Tensor, number: int, scattered: bool) -> Tensor:
         seeds = [self.seeds[row] + number for row in rows.tolist()]
         half = 0.5 * torch.minimum(self.radius, self.reach)[rows]
-        return random_starts(self.metric, seeds, self.image[rows], half, self._box(rows), scattered)
+        return random_starts(self.metric, self.shape, seeds, self.image[rows], half, self._box(rows), scattered)
 
     def _from_known(self, rows: Tensor, x: Tensor) -> Tensor:
         """Where nothing nearer than another attack's point was found, the last run goes on from there."""
         return torch.where(self.handed[rows].unsqueeze(1), self.best[rows], x)
+
+    def _distance(self, image: Tensor, x: Tensor) -> Tensor:
+        """(r,) float64, of flat points (r, n)."""
+        return distance64(self.metric, image.view(-1, *self.shape), x.view(-1, *self.shape))
 
     def _box(self, rows: Tensor) -> FlatBox:
         return FlatBox(self.box.lower[rows], self.box.upper[rows])
@@ -169,7 +173,7 @@ class FabSearch:
         """
         image = self.image[rows]
         x = torch.where(wrong.unsqueeze(1), image + self.weights.beta * (x - image), x)
-        moved = biased_step(self.metric, x, image, plane, self._box(rows), self.weights)
+        moved = biased_step(self.metric, self.shape, x, image, plane, self._box(rows), self.weights)
         goes = plane.usable & (nearer | ~wrong)
         return torch.where(goes.unsqueeze(1), moved, x)
 
@@ -185,7 +189,7 @@ class FabSearch:
         """Keep what is nearer than before; (r,) which points are answers, and how far they all are."""
         labels = self.task.labels[rows]
         wrong = is_surely_wrong(logits, labels, self.task.problem.targeted)
-        distance = distance64(self.metric, self.image[rows], x)
+        distance = self._distance(self.image[rows], x)
         nearer = wrong & (distance < self.radius[rows])
         new = rows[nearer]
         self.best[new], self.radius[new] = x[nearer], distance[nearer]

@@ -67,7 +67,7 @@ class Lmn(Attack):
         return LmnSearch(task).run()
 
 
-@dataclass(frozen=True)
+@dataclass
 class LmnRows:
     """The rows in work, r of them."""
 
@@ -365,12 +365,12 @@ class LmnSearch:
             return self.metric(rows.centre, x), None
         if torch.equal(x, rows.centre):  # no distance, and no slope
             return torch.zeros_like(rows.best), torch.zeros_like(x)
-        return self._value_and_slope(rows.image, x)
+        return self._value_and_gradient(rows.image, x)
 
     def _again(self, image: Tensor, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        return self._value_and_slope(image[rows], x)
+        return self._value_and_gradient(image[rows], x)
 
-    def _value_and_slope(self, image: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _value_and_gradient(self, image: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         distance, slope = self.measure.value_and_gradient(x.view(-1, *self.shape), image)
         return distance, slope.flatten(1)
 

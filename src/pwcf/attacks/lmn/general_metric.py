@@ -49,7 +49,7 @@ DIFFERENT = "gave different values"
 ENDLESS = 10_000
 
 
-@dataclass(frozen=True)
+@dataclass
 class Curvature:
     """What r rows know of q. A row that leaves only loses its place number; the pairs in H stay where they are."""
 
