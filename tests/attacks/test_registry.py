@@ -76,3 +76,14 @@ def test_an_attack_needs_a_name_and_a_call_and_has_defaults_for_the_rest() -> No
 
     with pytest.raises(TypeError, match="abstract"):
         Nameless()  # type: ignore[abstract]
+
+
+def test_a_callable_that_takes_no_model_images_and_labels_is_told_what_an_attack_is() -> None:
+    class Old:
+        name = "old"
+
+        def __call__(self, task: Task) -> Tensor:
+            return task.images
+
+    with pytest.raises(TypeError, match=r"subclasses of pwcf\.attacks\.Attack or functions .* found Old"):
+        as_attack(Old())  # type: ignore[arg-type]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
+from pwcf.losses import mask_label
 from pwcf.metrics import ReferenceDistance
 from pwcf.models import CountedClassifier
 from pwcf.problems import Problem
@@ -144,3 +146,12 @@ def needs_slope(problem: Problem) -> str | None:
     """Why an attack that follows the distance's slope cannot answer; None if it can."""
     metric = problem.metric
     return None if metric.differentiable else f"{metric.name} is not differentiable; use 'sigma-zero' for l0."
+
+
+ANY = -1
+"""In place of a class: whichever other class is nearest in logits where the row is now."""
+
+
+def resolve_targets(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
+    """(r,) the targets (r,), and where these are ANY the class with the largest logit beside the label's."""
+    return torch.where(targets == ANY, mask_label(logits, labels).argmax(1), targets)

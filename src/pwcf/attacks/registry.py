@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -158,9 +159,12 @@ def as_attack(attack: AttackLike) -> Attack:
         return ATTACKS[attack]()
     if isinstance(attack, Attack):
         return attack
-    if callable(attack) and not isinstance(attack, type):
+    if callable(attack) and not isinstance(attack, type) and _takes_three(attack):
         return Function(attack)
-    raise TypeError(f"attacks: expected names, attacks or functions, found {_kind(attack)}")
+    raise TypeError(
+        "attacks: expected names, subclasses of pwcf.attacks.Attack or functions (model, images, labels) -> x_adv, "
+        f"found {_kind(attack)}"
+    )
 
 
 def _closest(name: str) -> str:
@@ -171,6 +175,17 @@ def _closest(name: str) -> str:
 
     closest = max((*ATTACKS, *PRESETS), key=likeness)
     return f"; did you mean {closest!r}?" if likeness(closest) >= ALIKE else ""
+
+
+def _takes_three(function: Callable[..., object]) -> bool:
+    """Whether it can be called with a model, images and labels, as far as Python knows."""
+    try:
+        inspect.signature(function).bind(None, None, None)
+    except TypeError:
+        return False
+    except ValueError:  # a built-in function
+        return True
+    return True
 
 
 def _kind(thing: object) -> str:

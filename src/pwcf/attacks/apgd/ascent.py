@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from pwcf.attacks.apgd.rules import ApgdBall, AscentRule, AscentState, HalvingRule, SparsityRule
-from pwcf.attacks.base import Task
-from pwcf.attacks.targets import ANY
+from pwcf.attacks.base import ANY, Task
 from pwcf.losses import LOSSES, dlr_classes, margin, mask_label
 from pwcf.metrics import distance64, shrink_to_eps
 from pwcf.problems import is_defined, is_surely_wrong, is_wrong

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from pwcf._common.rng import seeds_of
 from pwcf.attacks.apgd.ascent import ApgdObjective, ApgdPhase, ascend
-from pwcf.attacks.base import Task, check_settings, needs_methods
+from pwcf.attacks.base import ANY, Task, check_settings, needs_methods
 from pwcf.attacks.radius_search import MaxLossAttack
-from pwcf.attacks.targets import ANY
 from pwcf.losses import as_loss, mask_label
 from pwcf.metrics import HasProjection
 from pwcf.problems import MaxLoss, Problem

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pwcf.attacks.base import Task
-from pwcf.attacks.targets import resolve_targets
+from pwcf.attacks.base import Task, resolve_targets
 from pwcf.losses import margin, mask_label
 from pwcf.metrics import HasHalfspaceStep, Metric, dual_norm
 from pwcf.problems import is_defined

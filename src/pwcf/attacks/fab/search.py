@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from pwcf._common.rng import seeds_of
-from pwcf.attacks.base import Answer, Diagnostics, Task
+from pwcf.attacks.base import ANY, Answer, Diagnostics, Task
 from pwcf.attacks.fab.geometry import BoundaryPlanes, FabWeights, FlatBox, Plane, biased_step, random_starts
-from pwcf.attacks.targets import ANY
 from pwcf.losses import margin, mask_label
 from pwcf.metrics import distance64
 from pwcf.problems import is_surely_wrong

@@ -21,12 +21,11 @@ import torch
 from torch import Tensor
 
 from pwcf._common.rng import noise_of, seeds_of
-from pwcf.attacks.base import Answer, Attack, Diagnostics, Task, needs_slope
+from pwcf.attacks.base import ANY, Answer, Attack, Diagnostics, Task, needs_slope, resolve_targets
 from pwcf.attacks.lmn.general_metric import Curvature, GeneralMetricRule, HessianStore, degrees, polish_with_solver
 from pwcf.attacks.lmn.rules import Iterate
 from pwcf.attacks.lmn.schedule import SHORT_TARGETS, Phase, Stage, candidates, plan_for, stages
 from pwcf.attacks.lmn.starts import Landmark, TargetTable, boundary_points, landmark
-from pwcf.attacks.targets import ANY, resolve_targets
 from pwcf.losses import margin, mask_label
 from pwcf.metrics import HasHalfspaceStep, dual_norm
 from pwcf.problems import Problem, is_surely_wrong

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pwcf._common.rows import bisect
-from pwcf.attacks.targets import ANY
+from pwcf.attacks.base import ANY
 
 Landmark = Literal["dark", "bright", "grey", "inverted"]
 LANDMARKS: tuple[Landmark, ...] = get_args(Landmark)
