@@ -25,15 +25,15 @@ _TOO_SMALL = ("output size is too small", "greater than actual input size")
 
 
 class Features(nn.Module):
-    """phi: images (b, ...) -> (b, m).
+    """The feature map phi: images (b, ...) -> (b, m).
 
     Args:
-        network: called with (x - mean) / std. From the second call on nothing beyond the last layer is computed; the
-            first one finds out which that is.
-        layers: names of the submodules whose outputs count, as they return them, whatever is done to these in place
-            later. One that the network uses several times, as many activations are, counts every time.
-        mean, std: numbers, one per channel, or anything else that fits an input.
-        heads: weights >= 0 of the channels of every layer.
+        network: called with (x - mean) / std. The first call finds out which layer is the last one; later calls stop
+            after it.
+        layers: names of the submodules whose outputs are used, as returned (later in-place changes do not matter). A
+            submodule that the network calls several times, such as a shared activation, is used every time.
+        mean, std: numbers, one value per channel, or a tensor that broadcasts to an input.
+        heads: per layer, weights >= 0 of its channels; None: all 1.
     """
 
     mean: Tensor
@@ -129,11 +129,11 @@ class FeatureDistance(Metric):
 
     Args:
         features: phi.
-        name: what tables call it.
-        p: 2, or 1.
-        squared: for p = 2.
-        about: which network with which weights, for the record.
-        bounds: of the images the network was made for; None: of any.
+        name: the metric's name in tables.
+        p: 2 or 1.
+        squared: whether to square the l2 distance.
+        about: network and weights, for the record.
+        bounds: range of the images that the network expects; None: any.
     """
 
     in_float64 = True
