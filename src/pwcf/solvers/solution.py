@@ -107,7 +107,7 @@ class Solution:
         return torch.tensor([s is Status.CONVERGED for s in self.status], dtype=torch.bool)
 
     def summary(self) -> str:
-        """A few lines: how rows ended, objective, violation, cost."""
+        """Describe statuses, objectives, violations and cost in a few lines of text."""
         b = len(self.status)
         if b == 0:
             return "0 rows"

@@ -120,7 +120,7 @@ class Features(nn.Module):
         return scaled.flatten(1)
 
     def copied(self, dtype: torch.dtype | None = None) -> Features:
-        """Another one that computes in this dtype, or in the same, whatever becomes of this one."""
+        """Return an independent copy, converted to ``dtype`` if one is given."""
         return copy.deepcopy(self).to(dtype).eval().requires_grad_(False)
 
 
@@ -167,7 +167,7 @@ class FeatureDistance(Metric):
         return self._about
 
     def features(self, x: Tensor) -> Tensor:
-        """phi(x) (b, m) with the graph of x, computed in its dtype and on its device."""
+        """Return phi(x) (b, m) with the graph of x (b, ...), in its dtype and on its device."""
         features = self._in.setdefault(x.dtype, self._in.get(x.dtype) or self._features.copied(x.dtype))
         if features.mean.device != x.device:
             features.to(x.device)
@@ -192,7 +192,7 @@ class FeatureDistance(Metric):
         return self.of_difference(self.features(candidate) - prepared)
 
     def of_difference(self, difference: Tensor) -> Tensor:
-        """(b,) from phi(candidate) - phi(reference) (b, m)."""
+        """Return distances (b,) from phi(candidate) - phi(reference) (b, m)."""
         if self.squared:
             return difference.square().sum(1)
         norm: Tensor = torch.linalg.vector_norm(difference, ord=self.p, dim=1)
