@@ -1,4 +1,8 @@
-"""pwcf: how robust is a classifier really? Penalty-SQP with constraint folding, batched in PyTorch."""
+"""Measure how robust a classifier is: verified nearest adversarial points in any metric.
+
+``evaluate`` answers ``MinRadius`` and ``MaxLoss`` questions about a PyTorch classifier. ``minimize`` is the batched
+solver for nonsmooth constrained problems that it builds on; it can be used on its own.
+"""
 
 from __future__ import annotations
 

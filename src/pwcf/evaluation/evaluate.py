@@ -1,4 +1,4 @@
-"""``evaluate``: arguments checked, attacks resolved, the work done by an ``Evaluator``."""
+"""``evaluate``: checks the arguments, resolves the attacks and lets an ``Evaluator`` do the work."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ def evaluate(
     tol: float = 1e-2,
     progress: bool = False,
 ) -> Run:
-    """Answer a question about every sample, with all attacks, and verify the best answer of each.
+    """Attack every sample with one or several attacks and verify the best point of each.
 
     Args:
-        model: a ``Classifier``, or any callable from inputs to logits.
-        images: (n, ...) within the bounds.
-        labels: (n,) true classes; with a targeted problem the wanted ones.
+        model: a ``Classifier``, or any callable from inputs (b, ...) to logits (b, classes).
+        images: (n, ...) within the bounds, float32 or float64.
+        labels: (n,) true classes, integers; target classes if the problem is targeted.
         problem: ``MinRadius(metric)`` or ``MaxLoss(metric, eps)``.
-        attacks: names, presets, attacks or functions (model, images, labels) -> x_adv, one or several; the best
-            point over all of them counts. They share the budget; in max-loss each gets what those before it have not
-            broken.
-        budget: forward + backward passes per sample for everything together, checks and evidence included. Default
-            2000 for each attack, AttackBench's, of which max-loss uses little; presets have their own.
-        seed: with it a sample has the same answer whatever else is evaluated beside it.
-        bounds: of the inputs, for a model that is not a ``Classifier`` yet; default (0, 1).
-        mask: (n, ...), or one for all, bool: only these entries may change.
-        eight_bit: answers are on the grid of 8-bit images and verified there.
-        batch: rows per call of the model; halved when memory runs out. Default 256, fewer for large inputs (32 of
-            224 x 224 in colour).
-        tol: share of the radius that may be left to gain for a sample to say "converged".
+        attacks: names, presets, attacks or functions (model, images, labels) -> x_adv, one or several. The best
+            verified point of each sample counts. The attacks share the budget; in max-loss each gets the samples that
+            those before it have not broken.
+        budget: forward + backward passes per sample for everything together, checks and evidence included. Default:
+            2000 per attack, as in AttackBench; presets have their own. Max-loss uses little of it.
+        seed: random seed; a sample's answer does not depend on the other samples.
+        bounds: least and largest value of an input, for a model that is not a ``Classifier``; default (0, 1).
+        mask: bool, (n, ...) or a shape that broadcasts to it: True where an entry may change.
+        eight_bit: round answers to the grid of 8-bit images and verify them there.
+        batch: rows per call of the model; halved when memory runs out. Default: 256, fewer for large inputs (33 images
+            of 3 x 224 x 224).
+        tol: largest relative gain the evidence may leave open for status "converged".
         progress: show a progress bar (needs tqdm).
 
     Returns:

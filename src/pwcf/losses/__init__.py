@@ -1,7 +1,7 @@
 """Losses of logits, per sample, larger where the model is more wrong: margin, cross-entropy, DLR; clipping.
 
-With a ``target`` they measure how near the model is to saying that class. All but cross-entropy are positive exactly
-where the sample is misclassified (as the target, if there is one).
+With ``targets`` they measure how close the model is to predicting these classes. Margin and DLR are positive exactly
+where the sample is misclassified; with a target, where the target's logit exceeds the label's.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ Loss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
 def margin(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
-    """The largest logit of another class, or that of the target, less the label's (paper, eq. margin loss).
+    """Margin loss: the largest logit of another class, or the target's, minus the label's (paper, eq. margin loss).
 
     Args:
-        logits: (b, classes)
-        labels: (b,) the true classes.
-        targets: (b,) the classes to be reached; None: any other.
+        logits: (b, classes) of any floating dtype.
+        labels: (b,) true classes, int64.
+        targets: (b,) target classes, int64; None: any other class.
 
     Returns:
-        (b,) positive where the sample is misclassified.
+        (b,) margins, positive where the sample is misclassified.
     """
     own = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
     if targets is not None:
@@ -33,15 +33,15 @@ def margin(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Ten
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
-    """-log p_y; with a target log p_t.
+    """Cross-entropy: -log p_y, or log p_t with a target t.
 
     Args:
-        logits: (b, classes)
-        labels: (b,) the true classes.
-        targets: (b,) the classes to be reached; None: any other.
+        logits: (b, classes) of any floating dtype.
+        labels: (b,) true classes, int64.
+        targets: (b,) target classes, int64; None: any other class.
 
     Returns:
-        (b,)
+        (b,) losses.
     """
     if targets is not None:
         return -torch.nn.functional.cross_entropy(logits, targets, reduction="none")
@@ -49,17 +49,18 @@ def cross_entropy(logits: Tensor, labels: Tensor, targets: Tensor | None = None)
 
 
 def dlr(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
-    """The margin divided by a difference of the largest logits: blind to their scale (Croce and Hein 2020).
+    """DLR loss: the margin divided by a difference of the largest logits, so that it is scale-invariant.
 
-    With fewer classes than the formula needs (``dlr_classes``) it divides by the spread of all of them.
+    Difference of logits ratio, Croce and Hein 2020. With fewer classes than the formula needs (``dlr_classes``), the
+    margin is divided by the difference of the largest and the smallest logit.
 
     Args:
-        logits: (b, classes)
-        labels: (b,) the true classes.
-        targets: (b,) the classes to be reached; None: any other.
+        logits: (b, classes) of any floating dtype.
+        labels: (b,) true classes, int64.
+        targets: (b,) target classes, int64; None: any other class.
 
     Returns:
-        (b,) positive where the sample is misclassified.
+        (b,) losses, positive where the sample is misclassified.
     """
     ordered = logits.sort(dim=1, descending=True).values
     if logits.shape[1] < dlr_classes(targets is not None):
@@ -72,9 +73,13 @@ def dlr(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor
 
 
 def dlr_classes(targeted: bool) -> int:
-    """How many classes DLR needs: it divides by differences of the three largest logits, with a target of four.
+    """Return how many classes the DLR formula needs; with fewer it is nearly constant and has no useful gradient.
 
-    With fewer it is constant or nearly so, and has no slope to follow.
+    Args:
+        targeted: whether there are targets.
+
+    Returns:
+        3, or 4 with targets: the number of largest logits that the formula uses.
     """
     return 4 if targeted else 3
 
@@ -83,26 +88,55 @@ LOSSES: dict[str, Loss] = {"margin": margin, "ce": cross_entropy, "dlr": dlr}
 
 
 def clip_level(name: str, classes: int) -> float:
-    """Where max-loss clips (paper, "Loss clipping"): beyond it a sample is misclassified, whatever follows.
+    """Return the level at which max-loss clips a loss (paper, "Loss clipping"): above it a sample is misclassified.
 
-    0.01 for losses that are positive there; ln K for cross-entropy, which can be as high as that at a tie of all
-    K classes and no higher on any correctly classified sample.
+    Cross-entropy reaches ln K at a tie of all K classes and is never higher on a correctly classified sample.
+
+    Args:
+        name: "margin", "ce" or "dlr".
+        classes: the number of classes K.
+
+    Returns:
+        ln K for cross-entropy, 0.01 for the others, which are positive on misclassified samples.
     """
     return math.log(classes) if name == "ce" else 0.01
 
 
 def clipped(loss: Tensor, level: float) -> Tensor:
-    """min(loss, level): without slope where it has reached the level."""
+    """Clip losses: min(loss, level). Their gradient is 0 above the level.
+
+    Args:
+        loss: (b,) losses.
+        level: from ``clip_level``.
+
+    Returns:
+        (b,) clipped losses.
+    """
     return loss.clamp(max=level)
 
 
 def as_loss(name: str) -> Loss:
-    """A loss by its name: "margin", "ce" or "dlr"."""
+    """Look up a loss by name.
+
+    Args:
+        name: "margin", "ce" (cross-entropy) or "dlr".
+
+    Returns:
+        A function (logits (b, classes), labels (b,), targets (b,) or None) -> (b,).
+    """
     if name not in LOSSES:
         raise ValueError(f"loss: expected one of {', '.join(LOSSES)}, found {name!r}")
     return LOSSES[name]
 
 
 def mask_label(logits: Tensor, labels: Tensor) -> Tensor:
-    """(b, classes) logits in which those of the labels (b,) are -inf: the largest is that of another class."""
+    """Set the labels' logits to -inf, so that the largest logit is that of another class.
+
+    Args:
+        logits: (b, classes) of any floating dtype.
+        labels: (b,) classes to mask, int64.
+
+    Returns:
+        (b, classes) masked logits.
+    """
     return logits.scatter(1, labels.unsqueeze(1), -torch.inf)

@@ -71,7 +71,15 @@ for _module in pkgutil.iter_modules(__path__):
 
 
 def lp(p: float) -> Lp:
-    """The l_p distance for a number p >= 1, ``float("inf")`` included."""
+    """Make the l_p distance.
+
+    Args:
+        p: a number >= 1; ``float("inf")`` is allowed.
+
+    Returns:
+        The metric |candidate - reference|_p of two batches (b, ...) -> (b,). l1, l2 and linf have exact projections;
+        every p has a dual norm, a half-space step and a steepest direction.
+    """
     if isinstance(p, bool) or not isinstance(p, (int, float)) or not p >= 1:
         raise ValueError(f"p: expected a number >= 1 or inf, found {p!r}")
     special = {1.0: L1, 2.0: L2, math.inf: Linf}
@@ -79,7 +87,15 @@ def lp(p: float) -> Lp:
 
 
 def as_metric(metric: str | Metric | Distance) -> Metric:
-    """A metric from its name ("l1", "l1.5", "linf", "lpips", "pd", ...), from a function, or as it is."""
+    """Turn a name or a function into a metric.
+
+    Args:
+        metric: a name such as "l1", "l1.5", "linf", "lpips" or "pd"; a function d(reference, candidate) of two
+            batches (b, ...) -> (b,), differentiable almost everywhere; or a metric, which is returned unchanged.
+
+    Returns:
+        The metric: two batches (b, ...) -> (b,).
+    """
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):

@@ -19,8 +19,8 @@ EXTRA, MODULE = "colour", "kornia.color"
 class LabDistance(Metric):
     """Root of the mean over pixels of (Delta E)^2, Delta E = |Lab(candidate) - Lab(reference)|_2 (CIE76).
 
-    About 2.3 is a just noticeable difference; black and white are 100 apart. For sRGB images in [0, 1]; grey ones are
-    colours with three equal channels.
+    A just noticeable difference is about 2.3; black and white are 100 apart. For sRGB images in [0, 1]; grey images are
+    treated as three equal channels.
     """
 
     in_float64 = True
@@ -43,7 +43,7 @@ class LabDistance(Metric):
         return self.from_prepared(self.prepare(reference), candidate)
 
     def prepare(self, reference: Tensor) -> Tensor:
-        """(b, 3, height, width) in CIELAB. kornia keeps the roots' arguments from 0, so that all slopes are finite."""
+        """Convert to CIELAB -> (b, 3, height, width). kornia keeps roots away from 0: gradients are finite."""
         if reference.dim() != 4 or reference.shape[1] not in (1, 3):
             raise ValueError(
                 "images: metric lab expected (n, 3, height, width), or (n, 1, height, width) if they are grey, found "

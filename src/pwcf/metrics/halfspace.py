@@ -1,8 +1,8 @@
-"""What the norms share: one number per row, followed along a monotone function to its zero.
+"""Root finding that the norms share: one number per row, the zero of a monotone function.
 
 The nearest point of a half-space g'z <= h and a box is found by the multiplier of the half-space, or by a scale t.
-These functions run at every step of an attack for every row: they are made of few passes over (r, n), and do without
-``torch.where`` and comparisons on them, which cost ten times an arithmetic pass on a CPU.
+These functions run at every step of an attack for every row. They therefore make few passes over (r, n) and avoid
+``torch.where`` and comparisons there, which cost ten times an arithmetic pass on a CPU.
 """
 
 from __future__ import annotations
@@ -16,14 +16,23 @@ from torch import Tensor
 SECANTS = 15
 # The cut is met up to eps to this power of the first excess (6e-6 in float32); rules ask for much more than they need.
 MET = 0.75
-# A secant of a function that has gone nearly flat may point far away; no step is longer than the one before by more.
+# A secant of a nearly flat function may point far away: a step is at most this many times the one before.
 GROWTH = 30.0
 
 
 def least_zero(excess_at: Callable[[Tensor], Tensor], first: Tensor, slope: Tensor, noise: Tensor) -> Tensor:
-    """(r,) the least s >= 0 with excess_at(s) <= 0, for convex decreasing functions with these values and slopes at 0.
+    """Find the least s >= 0 with excess_at(s) <= 0 for convex decreasing functions, one per row.
 
-    From two points on the left of the zero, the secant's zero is on its left too: steps never go too far.
+    The secant through two points left of the zero has its own zero left of it, too: steps never overshoot.
+
+    Args:
+        excess_at: (r,) -> (r,).
+        first: (r,) values at 0.
+        slope: (r,) sizes of the slopes at 0.
+        noise: (r,) excess that counts as none, added to a tolerance relative to ``first``.
+
+    Returns:
+        (r,) s.
     """
     tiny = torch.finfo(first.dtype).tiny
     met = torch.finfo(first.dtype).eps ** MET * first.clamp(min=0) + noise
@@ -41,7 +50,7 @@ def least_zero(excess_at: Callable[[Tensor], Tensor], first: Tensor, slope: Tens
 
 
 def room_against(centre: Tensor, g: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    """How far every entry can go against its slope."""
+    """Return how far every entry can move against the sign of g within the box, (r, n)."""
     half, middle = 0.5 * (upper - lower), 0.5 * (upper + lower)
     return torch.addcmul(half, g.sign(), centre - middle).clamp(min=0)
 
@@ -51,7 +60,7 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 
 
 def size_and_room(point: Tensor, centre: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-    """How far the point is from the centre in every entry, and how far the box lets one go that way."""
+    """Return |point - centre| per entry, and how far the box lets the entry move in that direction."""
     move = point - centre
     room = torch.where(move > 0, upper - centre, centre - lower).expand_as(move)
     return move.abs(), room

@@ -1,4 +1,4 @@
-"""How many entries differ: a count, without slope anywhere."""
+"""The l0 "norm": the number of changed entries. Its gradient is 0 almost everywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pwcf.metrics.metric import Metric, register
 
 @dataclass(frozen=True)
 class L0(Metric):
-    """The number of entries of the candidate that are not the reference's, per row. A channel is an entry too."""
+    """The number of changed entries per row. Each channel of a pixel is an entry."""
 
     differentiable = False
 

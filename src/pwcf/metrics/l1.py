@@ -22,15 +22,15 @@ class L1(Lp):
         return length
 
     def steepest(self, gradient: Tensor) -> Tensor:
-        """The entry with the largest slope alone."""
+        """Move only the entry with the largest |gradient|."""
         largest = gradient.abs().argmax(1, keepdim=True)
         return torch.zeros_like(gradient).scatter(1, largest, gradient.gather(1, largest).sign())
 
     def project(self, point: Tensor, centre: Tensor, radius: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
         """Euclidean projection onto ball and box.
 
-        z moves by min(max(size - lam, 0), room) towards the point, with the least lam >= 0 that stays in the ball. lam
-        is found exactly: the pieces of its piecewise linear formula are gone through.
+        z moves from the centre towards the point by min(max(size - lam, 0), room), with the least lam >= 0 that stays
+        in the ball. The length of the move is piecewise linear in lam, so lam is found exactly by sorting its kinks.
         """
         size, room = size_and_room(point, centre, lower, upper)
         # As lam falls from the top, entry i starts to move at lam = size and stops at lam = size - room.
@@ -50,9 +50,9 @@ class L1(Lp):
         return torch.clamp(torch.where(fits, point, centre + (point - centre).sign() * move), lower, upper)
 
     def nearest_on_halfspace(self, point: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-        """Entries with the largest |g| move first.
+        """Move the entries with the largest |g| first.
 
-        Where no z satisfies the cut, the corner that comes closest to it.
+        If the box does not meet the half-space, the result is the corner closest to it.
         """
         room = room_against(point, g, lower, upper)
         need = (dot(g, point) - h).clamp(min=0).unsqueeze(-1)
@@ -65,5 +65,5 @@ class L1(Lp):
         return torch.clamp(torch.addcmul(point, g.sign(), moves, value=-1), lower, upper)
 
     def slacks(self, n: int) -> int:
-        """One for each entry: |x' - x|_1 = min 1't  s.t.  -t <= x' - x <= t."""
+        """Return n, one per entry: |x' - x|_1 = min 1't  s.t.  -t <= x' - x <= t."""
         return n

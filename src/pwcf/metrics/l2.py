@@ -22,7 +22,7 @@ class L2(Lp):
         return length
 
     def steepest(self, gradient: Tensor) -> Tensor:
-        """The gradient at length 1. Its largest entry is factored out: tiny ones would vanish when squared."""
+        """Return gradient / |gradient|_2. The largest entry is factored out: tiny ones would vanish when squared."""
         largest = gradient.abs().amax(1, keepdim=True)
         scaled = gradient / torch.where(largest > 0, largest, torch.ones_like(largest))
         length: Tensor = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
@@ -33,8 +33,8 @@ class L2(Lp):
 
         z = clip(centre + s (point - centre)) with the largest s <= 1 that stays in the ball.
 
-        |z - centre|^2 is the sum of min(s size, room)^2. For a given set of entries at the box s is known; it can only
-        grow as entries join the set, so the set is found after a few rounds, without sorting.
+        |z - centre|^2 is the sum of min(s size, room)^2. If the entries at the box were known, s would be, too. s only
+        grows as entries join that set, so a few rounds find the set without sorting.
         """
         size, room = size_and_room(point, centre, lower, upper)
         squares, rooms = size.square(), torch.where(torch.isinf(room), 0.0, room).square()

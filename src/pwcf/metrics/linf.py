@@ -22,23 +22,31 @@ class Linf(Lp):
         return move.abs().amax(1)  # many times faster than vector_norm
 
     def steepest(self, gradient: Tensor) -> Tensor:
-        """Every entry by as much."""
+        """Move every entry by the same amount."""
         return gradient.sign()
 
     def project(self, point: Tensor, centre: Tensor, radius: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-        """Ball and box are one box."""
+        """Clamp: the intersection of ball and box is a box."""
         r = radius.unsqueeze(-1)
         return torch.clamp(point, torch.maximum(centre - r, lower), torch.minimum(centre + r, upper))
 
     def nearest_on_halfspace(self, point: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-        """All entries move by the least radius that meets the half-space, as far as the box lets them."""
+        """Move all entries by the least radius that meets the half-space, as far as the box allows."""
         t = self.least_radius(point, g, h, lower, upper)
         return torch.clamp(torch.addcmul(point, t.unsqueeze(1), g.sign(), value=-1), lower, upper)
 
     def least_radius(self, centre: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-        """(r,) the smallest t such that the box, and the linf ball of radius t about ``centre``, meet g'z <= h.
+        """Find the smallest linf ball about the centre that meets a half-space inside the box.
 
-        Where the box alone does not, the smallest t beyond which nothing changes.
+        Args:
+            centre: (r, n) points inside the box.
+            g: (r, n) normals of the half-spaces g'z <= h.
+            h: (r,) their right-hand sides.
+            lower: least values: (r, n), (1, n) or a number as a 0-dim tensor.
+            upper: largest values, of the same kind.
+
+        Returns:
+            (r,) radii. If the box does not meet the half-space, the radius at which the ball covers all that counts.
         """
         size, room = g.abs(), room_against(centre, g, lower, upper)
         need = dot(g, centre) - h
@@ -48,5 +56,5 @@ class Linf(Lp):
         return torch.minimum(t, room.amax(-1))
 
     def slacks(self, n: int) -> int:
-        """One for all entries: |x' - x|_inf = min t  s.t.  -t <= x' - x <= t."""
+        """Return 1, one for all entries: |x' - x|_inf = min t  s.t.  -t <= x' - x <= t."""
         return 1

@@ -1,4 +1,4 @@
-"""The l_p norms, p >= 1: what all of them share. l1, l2 and linf, which offer more, have files of their own."""
+"""The l_p norms, p >= 1: the code they share. l1, l2 and linf, which have more capabilities, have their own files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from pwcf.metrics.metric import Norm
 
 @dataclass(frozen=True)
 class Lp(Norm):
-    """|candidate - reference|_p per row. Made by ``pwcf.metrics.lp(p)``, which knows l1, l2 and linf better."""
+    """|candidate - reference|_p per row, for 1 < p < inf.
+
+    Use ``pwcf.metrics.lp(p)`` to make one: it returns the special classes for l1, l2 and linf.
+    """
 
     p: float
 
@@ -53,7 +56,7 @@ class Lp(Norm):
         return length
 
     def steepest(self, gradient: Tensor) -> Tensor:
-        """(b, n) of l_p length 1, or 0 where the gradient is."""
+        """Return directions (b, n) of l_p length 1; 0 for rows whose gradient is 0."""
         size = gradient.abs()
         largest = size.amax(1, keepdim=True)
         # The largest entry is factored out: powers of tiny gradients would vanish.
@@ -63,10 +66,10 @@ class Lp(Norm):
         return move / torch.where(length > 0, length, 1.0)
 
     def nearest_on_halfspace(self, point: Tensor, g: Tensor, h: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-        """1 < p < inf: all entries move at once, each by its own share of one scale.
+        """Move all entries, by amounts that one scale t sets (1 < p < inf).
 
-        The move of entry i is -sign(g_i) min(t |g_i|^(1/(p-1)), room_i) with the least t that meets
-        the half-space. Where no z does, the corner that comes closest to it.
+        Entry i moves by -sign(g_i) min(t |g_i|^(1/(p-1)), room_i) with the least t that meets the half-space. If the
+        box does not meet the half-space, the result is the corner closest to it.
         """
         size, room = g.abs(), room_against(point, g, lower, upper)
         largest = size.amax(-1, keepdim=True).clamp(min=torch.finfo(g.dtype).tiny)

@@ -1,4 +1,4 @@
-"""Distances from given images: their preparation computed once, network passes counted, points shrunk to eps."""
+"""Distances from fixed images: prepared once, with network passes counted; and shrinking of points to eps."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ TOWARDS = 24
 
 
 class ReferenceDistance:
-    """Distances from images (n, ...). ``rows`` (b,) are the places of the images that b points belong to.
+    """Distances of points from fixed images. ``rows`` (b,) holds, for b points, the indices of their images.
 
     Args:
-        samples: (n,) the numbers that passes are counted under.
-        passes: where they are counted, if the metric has a network.
+        metric: the distance.
+        images: (n, ...) references.
+        samples: (n,) indices under which passes are counted.
+        passes: counts them, if the metric has a network.
         batch: rows per call.
     """
 
@@ -32,13 +34,13 @@ class ReferenceDistance:
 
     @cached_property
     def prepared(self) -> Tensor:
-        """(n, ...) what the metric needs of the images, from the first time it is needed."""
+        """(n, ...) what the metric needs from the images; computed at the first use."""
         self.count(None, forward=1)
         with torch.no_grad():
             return torch.cat([self.metric.prepare(some) for some in torch.split(self.images, self.batch)])
 
     def __call__(self, points: Tensor, rows: Tensor) -> Tensor:
-        """(b,) with the graph of the points (b, ...), in one call. A backward pass is counted when it happens."""
+        """Measure points (b, ...) in one call, with their graph -> (b,). A backward pass is counted when it happens."""
         distance = self.metric.from_prepared(self.prepared[rows], points)
         if points.requires_grad and torch.is_grad_enabled() and not distance.requires_grad:
             raise ValueError(
@@ -51,7 +53,7 @@ class ReferenceDistance:
         return distance
 
     def value_and_gradient(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """(b,) distances and (b, ...) their gradients: 0 where there is none."""
+        """Return distances (b,) and their gradients (b, ...); 0 where there is none or it is NaN."""
         if len(points) == 0:
             return points.flatten(1).sum(1), torch.zeros_like(points)
         parts = []
@@ -67,13 +69,13 @@ class ReferenceDistance:
 
     @torch.no_grad()
     def values(self, points: Tensor, rows: Tensor) -> Tensor:
-        """(b,) distances."""
+        """Return distances (b,) without gradients."""
         parts = zip(torch.split(points, self.batch), torch.split(rows, self.batch), strict=True)
         return torch.cat([self(some, where) for some, where in parts])
 
     @torch.no_grad()
     def distance64(self, points: Tensor, rows: Tensor | None = None) -> Tensor:
-        """(b,) float64, as distances are judged; without ``rows`` of one point for every image."""
+        """Return the float64 distances (b,) that verification uses; without ``rows``, one point per image."""
         images = self.images if rows is None else self.images[rows]
         self.count(rows, forward=2)  # nothing that was prepared: this is the independent look
         parts = zip(torch.split(images, self.batch), torch.split(points, self.batch), strict=True)
@@ -87,18 +89,27 @@ class ReferenceDistance:
         return distances
 
     def in_float64(self) -> ReferenceDistance:
-        """The same in double precision, for metrics that can."""
+        """Return the same distances in double precision, for metrics that support it."""
         return ReferenceDistance(self.metric, self.images.double(), self.samples, self.passes, self.batch)
 
     def count(self, rows: Tensor | None, forward: int = 0, backward: int = 0) -> None:
-        """Passes of the metric's network, for these rows or for all: for those who call it themselves."""
+        """Count passes of the metric's network for these rows, or for all; for callers that run it directly."""
         if self.metric.network:
             samples = self.samples if rows is None else self.samples[rows.to(self.samples.device)]
             self.passes.add(samples, forward, backward)
 
 
 def distance64(metric: Metric, images: Tensor, points: Tensor) -> Tensor:
-    """(n,) float64, without gradients."""
+    """Measure distances in float64, without gradients.
+
+    Args:
+        metric: the distance.
+        images: (n, ...) references.
+        points: (n, ...) candidates.
+
+    Returns:
+        (n,) float64 distances, as verification uses them.
+    """
     with torch.no_grad():
         return metric.distance64(images, points)
 
@@ -106,9 +117,17 @@ def distance64(metric: Metric, images: Tensor, points: Tensor) -> Tensor:
 def shrink_to_eps(
     distance: Callable[[Tensor], Tensor], images: Tensor, points: Tensor, eps: Tensor, box: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """Points drawn towards their images (within the box) until they are within eps (n,); those that are stay.
+    """Move points beyond eps straight towards their images until they are within eps.
 
-    ``distance`` maps points (n, ...), one for every image, to (n,) float64.
+    Args:
+        distance: points (n, ...), one per image -> (n,) float64 distances.
+        images: (n, ...) inside the box.
+        points: (n, ...) inside the box.
+        eps: (n,) float64 largest distances.
+        box: least and largest value of every entry, (n, ...) each.
+
+    Returns:
+        (n, ...) points within eps and the box. Points that were within eps are unchanged.
     """
     outside = distance(points) > eps
     if not bool(outside.any()):

@@ -21,10 +21,10 @@ SLACK = 1e-6
 
 @dataclass(frozen=True)
 class StructuralDistance(Metric):
-    """1 - SSIM per row, 0 for equal images; at most 2, and at most 1 with several scales.
+    """1 - SSIM per row: 0 for equal images, at most 2, and at most 1 with several scales.
 
-    It is smooth, and quadratic about the reference: its slope there is 0. In float32 it has errors up to 2e-5 (measured
-    on CIFAR-10: variances are differences of nearly equal numbers); distances are judged in float64.
+    It is smooth and grows quadratically near the reference, where its gradient is 0. In float32 its error is up to 2e-5
+    (measured on CIFAR-10: variances are differences of nearly equal numbers), so verification uses float64.
     """
 
     # torchmetrics follows the images' dtype; only the exponents of the scales are float32's, always the same ones.
@@ -107,9 +107,9 @@ def ssim(data_range: float = 1.0, *, sigma: float = 1.5, k1: float = 0.01, k2: f
     """1 - SSIM, the mean over pixels and channels of the local similarity of means, variances and structure.
 
     Args:
-        data_range: how far apart the least and the largest value of a pixel are.
-        sigma: of the Gaussian window, in pixels; 1.5 is a window of 11.
-        k1, k2: keep the quotients of means and of variances from 0 / 0.
+        data_range: difference between the largest and the least possible value of a pixel.
+        sigma: standard deviation of the Gaussian window, in pixels; 1.5 gives a window of 11.
+        k1, k2: small constants that keep the quotients of means and of variances away from 0 / 0.
 
     Returns:
         A metric of two batches (b, channels, height, width) -> (b,).
@@ -129,7 +129,8 @@ def ms_ssim(
 
     Args:
         data_range, sigma, k1, k2: as for ``ssim``.
-        betas: the exponent of every scale, each half as fine as the one before; two of them are for 22 pixels a side.
+        betas: exponents of the scales, finest first; each scale halves the resolution. With two of
+            them, images need 22 pixels a side.
 
     Returns:
         A metric of two batches (b, channels, height, width) -> (b,).

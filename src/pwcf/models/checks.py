@@ -1,4 +1,4 @@
-"""The classic mistakes of a robustness evaluation, found before it begins, each said in a sentence."""
+"""Checks before an evaluation: invalid inputs raise, the classic mistakes of the set-up become warnings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ENOUGH = 32
 
 
 def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> int | None:
-    """Raise where images or labels cannot be what the caller means; how many classes there are, None of no images."""
+    """Raise if images or labels are invalid. Returns the number of classes, or None if there are no images."""
     if not isinstance(images, Tensor) or images.dim() < 2:
         found = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
         raise ValueError(f"images: expected a tensor of shape (n, ...), found {found}")

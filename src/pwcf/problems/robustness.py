@@ -1,6 +1,6 @@
-"""The two questions about a classifier and an input (paper, eqs. max-loss and min-radius).
+"""The two robustness problems of a classifier and an input (paper, eqs. max-loss and min-radius).
 
-A problem says what is asked and what counts as an answer. It does not say how the answer is found.
+A problem states the objective and what counts as an answer. Attacks decide how to solve it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pwcf.losses import as_loss, margin
 from pwcf.metrics import Distance, Metric, as_metric
 from pwcf.models import Classifier
 
-# Distances are sums of many terms; a point this much beyond eps (relative) is at eps.
+# Distances are sums of many terms with rounding errors: a point counts as within eps up to this relative excess.
 EPS_SLACK = 1e-6
 # Logits are sums whose order depends on the batch: they differ by a few dozen units in the last place.
 ROUNDING = 32
@@ -28,8 +28,9 @@ class MinRadius:
     min d(x, x')  s.t.  max_{i != y} f_i(x') > f_y(x'),  x' in bounds.
 
     Args:
-        metric: "l1", "l2", "linf", "l1.5", ..., a metric, or a function d(reference, candidate) -> (b,).
-        targeted: labels are the wanted classes; the nearest point that the model gives that label is sought.
+        metric: "l1", "l2", "linf", "l1.5", ..., a metric, or a function d(reference, candidate) of two batches
+            (b, ...) -> (b,).
+        targeted: labels are target classes; an answer is the nearest point that the model classifies as its target.
     """
 
     metric: Metric
@@ -43,23 +44,40 @@ class MinRadius:
         return f"min-radius, {question_text(self.metric.name, targeted=self.targeted)}"
 
     def bind(self, classifier: Classifier) -> MinRadius:
-        """The question about this classifier, which some metrics measure with."""
+        """Return the problem with its metric bound to a classifier; some metrics measure with its features.
+
+        Args:
+            classifier: the evaluated model.
+
+        Returns:
+            The problem with the bound metric.
+        """
         return MinRadius(self.metric.bind(classifier), targeted=self.targeted)
 
     def allows(self, distance: Tensor, eps: Tensor | None = None) -> Tensor:
-        """(b,) whether an answer may lie at this distance: anywhere."""
+        """Return whether answers at these distances count: any finite distance does.
+
+        Args:
+            distance: (b,) float64 distances.
+            eps: not used.
+
+        Returns:
+            (b,) bool.
+        """
         return torch.isfinite(distance)
 
 
 @dataclass(frozen=True, init=False, eq=False)
 class MaxLoss:
-    """The worst loss within eps:  max l(y, f(x'))  s.t.  d(x, x') <= eps,  x' in bounds.
+    """The largest loss within eps.
+
+    max l(y, f(x'))  s.t.  d(x, x') <= eps,  x' in bounds.
 
     Args:
         metric: as for ``MinRadius``.
-        eps: a number, or one per sample, >= 0.
+        eps: the largest distance, >= 0: a number, or a tensor (n,) with one value per sample.
         loss: "margin", "ce" (cross-entropy) or "dlr".
-        targeted: labels are the wanted classes.
+        targeted: labels are target classes; an answer is a point that the model classifies as its target.
     """
 
     metric: Metric
@@ -99,18 +117,40 @@ class MaxLoss:
     __hash__ = None  # type: ignore[assignment]
 
     def radii(self, n: int) -> Tensor:
-        """(n,) float64: eps of every sample."""
+        """Return eps for every sample.
+
+        Args:
+            n: the number of samples.
+
+        Returns:
+            (n,) float64, on the CPU.
+        """
         eps = torch.as_tensor(self.eps, dtype=torch.float64)
         if eps.dim() == 1 and eps.shape[0] != n:
             raise ValueError(f"eps: expected a number or {n} values, one per sample, found {eps.shape[0]}")
         return eps.expand(n).cpu()
 
     def bind(self, classifier: Classifier) -> MaxLoss:
-        """The question about this classifier, which some metrics measure with."""
+        """Return the problem with its metric bound to a classifier; some metrics measure with its features.
+
+        Args:
+            classifier: the evaluated model.
+
+        Returns:
+            The problem with the bound metric.
+        """
         return MaxLoss(self.metric.bind(classifier), self.eps, self.loss, targeted=self.targeted)
 
     def allows(self, distance: Tensor, eps: Tensor | None = None) -> Tensor:
-        """(b,) whether an answer may lie at this distance (float64): of all samples, or of some with these ``eps``."""
+        """Return whether answers at these distances count: those within eps, up to rounding.
+
+        Args:
+            distance: (b,) float64 distances.
+            eps: (b,) the radii of these samples; None: the distances are those of all samples of the problem.
+
+        Returns:
+            (b,) bool.
+        """
         eps = self.radii(distance.shape[0]) if eps is None else eps
         return distance <= eps.to(distance.device) * (1 + EPS_SLACK)
 
@@ -119,26 +159,58 @@ Problem = MinRadius | MaxLoss
 
 
 def is_defined(logits: Tensor) -> Tensor:
-    """(b,) whether the logits decide on a class. A class that is ruled out (-inf) is no harm."""
+    """Return whether the logits determine a class: no NaN, no +inf. A logit of -inf rules a class out and is allowed.
+
+    Args:
+        logits: (b, classes) of any floating dtype.
+
+    Returns:
+        (b,) bool.
+    """
     return ~(torch.isnan(logits) | (logits == torch.inf)).any(1)
 
 
 def is_wrong(logits: Tensor, labels: Tensor, targeted: bool) -> Tensor:
-    """(b,) whether the logits are what an attack wants, strictly: a tie is still the right class, and NaN is none."""
+    """Return whether samples are misclassified or, if targeted, classified as their target. Ties and NaN do not count.
+
+    Args:
+        logits: (b, classes) of any floating dtype.
+        labels: (b,) true classes; target classes if ``targeted``.
+        targeted: whether the labels are targets.
+
+    Returns:
+        (b,) bool.
+    """
     loss = margin(logits, labels)
     return (loss < 0 if targeted else loss > 0) & is_defined(logits)
 
 
 def is_surely_wrong(logits: Tensor, labels: Tensor, targeted: bool, terms: Tensor | None = None) -> Tensor:
-    """(b,) the same by more than rounding: still so when the model computes the sample in another batch.
+    """Like ``is_wrong``, by more than rounding errors: true also when the model computes the sample in another batch.
 
-    ``terms`` (b,): how large the terms are whose sum a logit is, where that is known. They may be much larger.
+    Args:
+        logits: (b, classes) of any floating dtype.
+        labels: (b,) true classes; target classes if ``targeted``.
+        targeted: whether the labels are targets.
+        terms: (b,) size of the terms that are summed to a logit, if known; they may be much larger than the logit.
+
+    Returns:
+        (b,) bool.
     """
     return is_wrong(logits, labels, targeted) & ~is_tied(logits, labels, terms)
 
 
 def is_tied(logits: Tensor, labels: Tensor, terms: Tensor | None = None) -> Tensor:
-    """(b,) whether rounding decides if the label is the class."""
+    """Return whether the margin is so small that rounding errors decide the class.
+
+    Args:
+        logits: (b, classes) of any floating dtype.
+        labels: (b,) classes.
+        terms: (b,) size of the terms that are summed to a logit, if known.
+
+    Returns:
+        (b,) bool.
+    """
     eps = torch.finfo(logits.dtype).eps
     slack = ROUNDING * eps * torch.where(torch.isfinite(logits), logits, 0).abs().amax(1)
     if terms is not None:

@@ -1,6 +1,6 @@
 """Batched optimisation of nonsmooth constrained problems.
 
-``minimize`` is complete in itself: it asks for functions, starts, constraints and bounds, and for nothing else.
+``minimize`` needs only functions, starts, constraints and bounds; it does not depend on the rest of the package.
 """
 
 from pwcf.solvers.constraints import Constraint, eq, ineq

@@ -53,36 +53,36 @@ def minimize(
 
     Args:
         objective: (b, ...) -> (b,), or with ``constraints`` made without a function, -> (f, c_1, ...). It is
-            called with just the rows in work; if it takes a second argument ``rows`` it gets their indices.
+            called with the active rows only; if it takes a second argument ``rows`` it gets their indices.
         x0: (b, ...) starts, float32 or float64; projected onto the bounds.
         constraints: made with ``pwcf.ineq`` and ``pwcf.eq``.
         bounds: (lo, hi), numbers or tensors that broadcast to x0, None for an open side. Kept exactly by
             projection: prefer them to a folded box.
-        tol: relative excess of the objective at which a row may say "converged". 1e-4 is two digits more than
+        tol: relative excess of the objective at which a row counts as converged. 1e-4 is two digits more than
             the published default, at little cost where the quasi-Newton phase converges fast.
         feasibility: total violation, in your units, up to which a point counts as feasible. Default 1e-6
             in float64, 1e-5 in float32 (a sum of a few hundred rounding errors).
         max_iterations: directions per row; 1000 is far beyond what a well-posed problem needs.
         budget: evaluations per row, a number or (b,).
-        slots: rows in work at once; the others wait. Default: all.
+        slots: rows solved at once; the others wait. Default: all.
         hessian: "bfgs", "lbfgs" or "auto": full BFGS up to n = 200, limited memory beyond.
         memory: pairs kept by L-BFGS, each two vectors per row. Default 20 in float64 up to n = 20,000: near a solution
             they save many iterations. 6 otherwise: with networks as functions and few evaluations fewer pairs reached
             feasibility sooner, and cost less memory traffic.
         mu0: initial weight of the objective in the penalty function; below 1 because scaled constraints
             must win at first, not much below because steering can only lower it.
-        test: "bundle", the test that holds for the user's own problem, or "published", the length of the
-            augmented dual's step, as in the paper (for comparison: it claims falsely on many problems).
+        test: "bundle", a test on the problem as stated, or "published", the paper's test on the length of the
+            augmented dual's step (for comparison: it is wrong on many problems).
         restarts: two-stage restarts from further starts.
-        state: go on exactly from ``Solution.state`` (of a run with ``keep_state=True``).
+        state: continue exactly from a ``Solution.state`` (of a call with ``keep_state=True``).
         keep_state: return the state of all rows, for a later ``state=``.
         trajectory: record objective, violation, stationarity, mu and step per iteration.
         progress: show a progress bar (needs tqdm).
 
     Returns:
-        The best point seen of every row, x (b, ...) in the dtype of x0, with objective (b,), status, evidence,
-        iterations (b,) and evaluations (b,). A row ends as CONVERGED, STALLED, INFEASIBLE, MAX_ITERATIONS, BUDGET,
-        UNBOUNDED or NONFINITE; ``pwcf.Status`` says what each means. A row that fails has a status; it raises nothing.
+        The best point of every row, x (b, ...) in the dtype of x0, with objective (b,), status, evidence, iterations
+        (b,) and evaluations (b,). A row ends as CONVERGED, STALLED, INFEASIBLE, MAX_ITERATIONS, BUDGET, UNBOUNDED or
+        NONFINITE, which ``pwcf.Status`` explains. A row that fails gets a status and raises no error.
     """
     x0, shape = _check_x0(x0)
     b, n = x0.shape
@@ -236,7 +236,7 @@ def _check_budget(budget: int | Tensor | None, b: int, device: torch.device) -> 
 
 
 def _counted(advance: Advance) -> Callable[[Tensor], None]:
-    """A callback that tells a progress bar of rows that ended, from their status codes."""
+    """Make a callback that reports ended rows, by their status codes, to a progress bar."""
     converged = 0
 
     def ended(codes: Tensor) -> None:

@@ -18,12 +18,12 @@ class Evidence:
     """How far an answer can be trusted, per row, in the user's own units and for the user's own problem."""
 
     stationarity: Tensor
-    """(b,) what is left to gain, relative to the objective, under the linear models around the answer: for a
-    convex problem a bound on the excess over the best point within reach. inf where nothing is known."""
+    """(b,) possible gain under linear models around the answer, relative to the objective. For a convex problem it
+    bounds the excess over the best point within reach. inf where nothing is known."""
     violation: Tensor
     """(b,) total constraint violation at the answer: sum of max(c, 0) and |h|, unfolded values folded."""
     step: Tensor
-    """(b,) the published measure, the length of the step of the augmented dual; not what is judged by."""
+    """(b,) the published measure, the length of the augmented dual's step; the status does not use it."""
 
 
 @dataclass(frozen=True)
@@ -44,27 +44,46 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class SolverState:
-    """All that is needed to go on exactly where rows stopped: ``minimize(..., state=solution.state)``."""
+    """The solver's state, to continue exactly where rows stopped: ``minimize(..., state=solution.state)``."""
 
     rows: SolverRows
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write to a file that holds tensors only."""
+        """Write the state to a file of tensors.
+
+        Args:
+            path: the file to write.
+        """
         torch.save(self.rows.tensors(), path)
 
     @classmethod
     def load(cls, path: str | PathLike[str], device: torch.device | str | None = None) -> SolverState:
-        """Read a saved state; nothing but tensors is unpickled."""
+        """Read a saved state. Only tensors are unpickled.
+
+        Args:
+            path: a file written by ``save``.
+            device: where to put the tensors; None: where they were.
+
+        Returns:
+            The state.
+        """
         return cls(SolverRows.from_tensors(torch.load(path, map_location=device, weights_only=True)))
 
     def select(self, rows: Tensor) -> SolverState:
-        """The state of some rows."""
+        """Select the state of some rows.
+
+        Args:
+            rows: (m,) indices, int64.
+
+        Returns:
+            The state of these m rows.
+        """
         return SolverState(self.rows.select(rows))
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Answers of all rows."""
+    """The result of ``minimize`` for all b rows."""
 
     x: Tensor
     """(b, ...) the best feasible point seen, else the least violating one."""
@@ -84,11 +103,11 @@ class Solution:
 
     @property
     def converged(self) -> Tensor:
-        """(b,) bool."""
+        """(b,) bool: which rows have status CONVERGED."""
         return torch.tensor([s is Status.CONVERGED for s in self.status], dtype=torch.bool)
 
     def summary(self) -> str:
-        """A few lines: how rows ended, objective, violation, cost."""
+        """Describe statuses, objectives, violations and cost in a few lines of text."""
         b = len(self.status)
         if b == 0:
             return "0 rows"

@@ -1,4 +1,4 @@
-"""Adversarial training in any metric: min over the weights of the largest loss within eps (paper, eq. min-max)."""
+"""Adversarial training in any metric: minimise the largest loss within eps over the weights (paper, eq. min-max)."""
 
 from pwcf.training.inner import WorstPoints, worst_points
 from pwcf.training.train import Epoch, TrainingLog, train

@@ -1,8 +1,8 @@
-"""The inner problem of adversarial training: the largest cross-entropy within eps, for the weights of the moment.
+"""The inner problem of adversarial training: the largest cross-entropy within eps, for the current weights.
 
-An attack stops at the first misclassified point and leaves alone what is misclassified already. Here the loss is
-climbed to the end for every sample, in few steps: Danskin's theorem gives a subgradient of the outer problem only at a
-maximum (paper, appendix "Danskin's theorem and min-max optimization").
+An attack stops at the first misclassified point and skips samples that are misclassified already. Training needs the
+largest loss of every sample, in few steps: Danskin's theorem gives a subgradient of the outer problem only at a maximum
+(paper, appendix "Danskin's theorem and min-max optimization").
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _Seen = tuple[Tensor, Tensor, Tensor]
 
 
 class WorstPoints(NamedTuple):
-    """The worst points that were found, and what is known of them."""
+    """The result of ``worst_points``; the model was in eval mode throughout."""
 
     points: Tensor
-    """(b, ...) within eps and the bounds"""
+    """(b, ...) points within eps and the bounds"""
     loss: Tensor
-    """(b,) cross-entropy at the points: never below that of the images"""
+    """(b,) cross-entropy at the points, never below that at the images"""
     clean_loss: Tensor
-    """(b,) at the images"""
+    """(b,) cross-entropy at the images"""
     clean_right: Tensor
-    """(b,) bool: the images themselves are classified correctly"""
+    """(b,) bool: the images are classified correctly"""
     right: Tensor
-    """(b,) bool: the points are; in eval mode, as all here"""
+    """(b,) bool: the points are classified correctly"""
 
 
 def worst_points(
@@ -52,22 +52,22 @@ def worst_points(
     steps: int = 7,
     generator: torch.Generator | None = None,
 ) -> WorstPoints:
-    """max over x' of the cross-entropy  s.t.  d(x, x') <= eps, x' in the bounds.
+    """Maximise the cross-entropy at x'  s.t.  d(x, x') <= eps,  x' in the bounds.
 
-    It takes ``steps`` passes forward and backward, and two more forward. The model is in eval mode meanwhile; neither
-    its parameters nor their gradients are touched.
+    This takes ``steps`` forward and backward passes and two more forward passes. The model is put in eval mode for it;
+    its parameters and their gradients are not changed.
 
     Args:
         classifier: the model, with its bounds.
         images: (b, ...) within the bounds.
-        labels: (b,) true classes.
-        metric: d.
+        labels: (b,) true classes, int64.
+        metric: the distance d.
         eps: (b,) radii.
         steps: gradient steps.
-        generator: of the random starts; None: torch's own.
+        generator: source of the random starts; None: torch's global generator.
 
     Returns:
-        The worst points found (b, ...), with their loss and that of the images.
+        The points (b, ...) with the largest loss found, their loss (b,) and the loss of the images (b,).
     """
     with classifier.in_use():
         with torch.no_grad():
@@ -94,7 +94,7 @@ def worst_points(
 
 
 def _value_and_gradient(classifier: Classifier, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(b,) the loss, (b,) whether the class is right, (b, ...) the slope."""
+    """Return the loss (b,), whether the class is right (b,), and the gradient (b, ...)."""
     with torch.enable_grad():
         leaf = x.detach().requires_grad_(True)
         logits = classifier(leaf)
@@ -104,7 +104,7 @@ def _value_and_gradient(classifier: Classifier, x: Tensor, labels: Tensor) -> tu
 
 
 def _better(best: _Seen, new: _Seen) -> _Seen:
-    """Of each row the one with the higher loss."""
+    """Keep, per row, the point with the higher loss."""
     higher = new[0] > best[0]  # false of NaN
     return (
         torch.where(higher, new[0], best[0]),
@@ -114,7 +114,7 @@ def _better(best: _Seen, new: _Seen) -> _Seen:
 
 
 def _surely_within(metric: Metric, images: Tensor, points: Tensor, eps: Tensor, bounds: tuple[float, float]) -> Tensor:
-    """Judged as answers are, in float64: what rounding has put beyond eps is drawn in."""
+    """Shrink points that rounding has put beyond eps, measured in float64 as verification does."""
     rows = torch.arange(len(images), device=images.device)
     measure = ReferenceDistance(metric, images, rows, Passes.none(len(images)), max(len(images), 1))
     out = (measure.distance64(points) > eps).nonzero().squeeze(1)

@@ -1,4 +1,4 @@
-"""The feasible region of the inner problem, d(x, x') <= eps and inside the bounds, and steps that stay in it."""
+"""The feasible region of the inner problem, d(x, x') <= eps within the bounds, and ascent steps that stay in it."""
 
 from __future__ import annotations
 
@@ -38,19 +38,26 @@ class Region(Protocol):
     """A ball in some metric, inside the bounds, around each of b images."""
 
     def start(self, noise: Tensor) -> Tensor:
-        """(b, ...) a point of the region, from normal noise."""
+        """Return a point of the region (b, ...), made from normal noise (b, ...)."""
         ...
 
     def step(self, x: Tensor, gradient: Tensor, length: float, done: float) -> Tensor:
-        """(b, ...) from x along the gradient, by ``length`` times eps, and back into the region.
+        """Move x along the gradient by ``length`` times eps and return into the region.
 
-        ``done``: the share of the steps that are made.
+        Args:
+            x: (b, ...) points of the region.
+            gradient: (b, ...) of the loss.
+            length: length of the step in units of eps.
+            done: share of the steps already taken, 0 to 1.
+
+        Returns:
+            (b, ...) points of the region.
         """
         ...
 
 
 def region_of(metric: Metric, images: Tensor, eps: Tensor, bounds: tuple[float, float]) -> Region:
-    """The region around every image (b, ...); eps (b,)."""
+    """Return the region within eps (b,) of the images (b, ...)."""
     inner = (eps * (1 - INSIDE)).to(images)
     if isinstance(metric, Norm) and isinstance(metric, HasSteepest):
         return NormBall(metric, images, inner, bounds)
@@ -58,7 +65,7 @@ def region_of(metric: Metric, images: Tensor, eps: Tensor, bounds: tuple[float, 
 
 
 class NormBall:
-    """A norm: steepest steps; back by the exact projection where there is one, else along the ray to the image."""
+    """The ball of a norm. Steps are steepest ascent; points return by exact projection, or along the ray."""
 
     def __init__(self, metric: Norm, images: Tensor, eps: Tensor, bounds: tuple[float, float]) -> None:
         self.metric, self.images, self.eps, self.bounds = metric, images, eps, bounds
@@ -83,13 +90,13 @@ class NormBall:
 
 
 class AnyBall:
-    """Any distance: gradient steps in its own scale, at the edge along the edge, and back along the ray to the image.
+    """The ball of any distance. Steps follow the scaled gradient, or the edge once there; points return along the ray.
 
-    A distance may weigh entries very differently: SSIM is steep where an image is flat, and steps that are equally long
-    everywhere would spend all of eps there. So a step is the gradient divided, entry by entry, by the distance's
-    curvature: that is the steepest step where the distance is like a weighted l2 norm. Where the gradients of loss and
-    distance point the same way, a step along the edge ends: that is what a maximum on the edge looks like (KKT). How
-    long a step may be is not known: the first one goes as far as the region does.
+    A distance may weigh entries very differently. SSIM is steep where an image is flat, and steps of equal length
+    everywhere would use up eps there. A step is therefore the gradient divided, entry by entry, by the distance's
+    curvature; this is the steepest step if the distance is a weighted l2 norm. At the edge the part of the gradient
+    along the distance's gradient is removed; nothing remains at a maximum on the edge (KKT). The length of the first
+    step is found by a search: it goes as far as the region does.
     """
 
     def __init__(self, metric: Metric, images: Tensor, eps: Tensor, bounds: tuple[float, float]) -> None:
@@ -133,7 +140,7 @@ class AnyBall:
         return (slopes / moves).sqrt().view_as(x)
 
     def _check(self) -> None:
-        """A distance must be 0 at the image, or at least within eps: else no point is, and the search ends at once."""
+        """Raise unless d(x, x) is within eps: otherwise no point of the ray is feasible."""
         own = self.measure.distance64(self.images)
         if bool((own > self.eps + ROUNDING).any()):
             raise ValueError(
@@ -143,10 +150,10 @@ class AnyBall:
 
     @torch.no_grad()
     def _reach(self, move: Tensor) -> Tensor:
-        """(b,) how far from the image one may go along a direction of length 1, from a ten-thousandth of the box on.
+        """Return how far (b,) a point may go from its image along directions of length 1 (b, ...).
 
-        Found by halving on a logarithmic scale: distances differ by orders of magnitude. Clamped on the way, not at its
-        end: the ray to a corner of the box would be another direction.
+        Bisection on a logarithmic scale, since distances differ by orders of magnitude; the least result is a
+        ten-thousandth of the box's diagonal. Every trial is clamped: a ray to a clamped end has another direction.
         """
         lower, upper = self.bounds
         high = torch.full_like(self.eps, (upper - lower) * move[0].numel() ** 0.5)
@@ -160,7 +167,7 @@ class AnyBall:
 
     @torch.no_grad()
     def _back(self, points: Tensor) -> Tensor:
-        """The farthest point seen within eps on the way from each image."""
+        """Return, for points beyond eps, the farthest point within eps found on the ray from the image."""
         way = points - self.images
         # "not <=" and not ">": a distance that is NaN is nowhere within.
         outside = ~(self.metric.from_prepared(self.prepared, points) <= self.eps)
@@ -174,12 +181,12 @@ class AnyBall:
 
 
 def _unit(direction: Tensor) -> Tensor:
-    """(b, n) of length 1, or 0."""
+    """Return directions (b, n) of l2 length 1; 0 stays 0."""
     return lp(2).steepest(direction.flatten(1))
 
 
 def steepest(metric: Metric, gradient: Tensor, done: float) -> Tensor:
-    """(b, n) of length 1 in the metric, or 0 where the gradient is. ``done``: share of the steps made, for l1."""
+    """Return ascent directions (b, n) of length 1 in the metric. For l1 ``done`` (0 to 1) sets how sparse they are."""
     if metric.exponent == 1:
         return _sparse(gradient, SPARSE_FIRST * (SPARSE_LAST / SPARSE_FIRST) ** done)
     assert isinstance(metric, HasSteepest)

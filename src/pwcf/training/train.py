@@ -1,4 +1,4 @@
-"""Training: min over the weights of the mean, over samples, of the largest cross-entropy within eps."""
+"""Training: minimise the mean over samples of the largest cross-entropy within eps."""
 
 from __future__ import annotations
 
@@ -19,41 +19,44 @@ from pwcf.problems import MaxLoss
 from pwcf.training.inner import worst_points
 
 STANDARD = "standard training"
-# Adam multiplies it by up to 10, which must be a number of float32.
+# Adam multiplies the rate by up to 10, and the product must fit in float32.
 MOST_LR = 1e37
-# Rise over this share of the training, then a cosine down to 0: small nets learn in few epochs with it.
+# The rate rises over this share of the training, from this share of lr, then falls to 0 as a cosine. With this
+# schedule small nets learn in few epochs.
 RISE, FIRST = 0.15, 0.1
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """Means over the samples of an epoch, or of its part so far, each as the model was when its batch came up."""
+    """Means over the samples of an epoch so far, each computed with the weights at the time of its batch."""
 
     number: int
     """from 1"""
     loss: float
-    """what was minimised: cross-entropy at the worst points that were found, without a problem at the images"""
+    """the minimised loss: cross-entropy at the worst points found; in standard training at the images"""
     clean_accuracy: float
-    """in eval mode; without a problem in train mode, from the very pass that the weights learn from"""
+    """on the images, in eval mode; in standard training in train mode, from the pass that trains the weights"""
     robust_accuracy: float | None
-    """at the worst points, in eval mode as they were found; None without a problem"""
+    """at the worst points, in eval mode; None in standard training"""
     inner_gain: float | None
-    """by how much the inner problem raised the cross-entropy above that of the images; None without a problem"""
+    """how much higher the cross-entropy is at the worst points than at the images; None in standard training"""
     seconds: float
+    """since the epoch began"""
 
 
 @dataclass
 class TrainingLog:
-    """How a training went."""
+    """The record of a training."""
 
     problem: str
-    """in words"""
+    """the training problem, in words"""
     settings: dict[str, int | float]
+    """``epochs``, ``batch``, ``lr``, ``inner_steps`` and ``seed``"""
     epochs: list[Epoch] = field(default_factory=list)
-    """the complete ones"""
+    """the completed epochs"""
 
     def summary(self) -> str:
-        """How far it came, in two lines."""
+        """Describe the problem, the number of epochs and the last epoch in two lines."""
         lines = [f"{self.problem}, {len(self.epochs)} of {self.settings['epochs']} epochs"]
         for epoch in self.epochs[-1:]:
             robust = (
@@ -82,30 +85,30 @@ def train(
 ) -> TrainingLog:
     """Train a model in place, from the weights it has.
 
-    Adam, its rate rising and then falling to 0. The loss is cross-entropy, outside and inside, whichever loss the
-    problem names. With the same seed, weights and images the result is the same to the last bit on one thread of one
+    The optimiser is Adam; its rate rises and then falls to 0. The outer and the inner loss are cross-entropy, whichever
+    loss the problem names. The same seed, weights and images give the same result bit for bit on one thread of one
     machine.
 
-    Accuracies of adversarial training are those of the model in eval mode; of standard training in train mode (batch
-    norm by the batch, dropout on), from the pass that the weights learn from. After every epoch it is checked that the
-    weights, and what the model says of the last batch, are finite; else FloatingPointError, before ``on_epoch``.
+    Adversarial training measures accuracies in eval mode. Standard training measures them in train mode (batch norm by
+    the batch, dropout on), in the pass that trains the weights. After every epoch, before ``on_epoch``, the weights and
+    the logits of the last batch are checked; FloatingPointError is raised if they are not finite.
 
     Args:
         model: a module, or a ``Classifier`` around one, which brings bounds and normalisation.
-        images: (n, ...) within the bounds, taken as constants; they may stay on the CPU while the model is elsewhere.
-        labels: (n,) integers.
-        problem: ``MaxLoss(metric, eps)``: what the model is to be robust to; None: standard training.
-        epochs: times that all images are seen.
-        batch: images per step; one that would be left over alone joins the last step.
+        images: (n, ...) within the bounds, float32 or float64; they may stay on the CPU if the model is elsewhere.
+        labels: (n,) true classes, integers.
+        problem: ``MaxLoss(metric, eps)``, the perturbations to be robust to; None: standard training.
+        epochs: passes over all images.
+        batch: images per step. A single leftover image joins the last step.
         lr: the largest learning rate.
-        inner_steps: gradient steps of the inner problem, each a pass forward and backward.
-        seed: of the order of the images, the starts of the inner problem and the model's own randomness.
-        progress: show a bar (needs tqdm).
-        on_batch: called after every batch with the figures of the epoch so far and the share of it that is done.
-        on_epoch: called after every epoch with its figures, the model as it is then.
+        inner_steps: gradient steps of the inner problem, each a forward and a backward pass.
+        seed: random seed of the order of the images, the starts of the inner problem and the model (dropout).
+        progress: show a progress bar (needs tqdm).
+        on_batch: called after every batch with the ``Epoch`` so far and the completed share of the epoch.
+        on_epoch: called after every epoch with its ``Epoch``; the model then has the weights of that epoch.
 
     Returns:
-        The log: the problem in words, the settings, and the figures of every epoch.
+        The log: the problem in words, the settings, and an ``Epoch`` for every epoch.
     """
     classifier = model if isinstance(model, Classifier) else Classifier(model)
     module, parameters = _trainable(classifier)
@@ -157,14 +160,14 @@ def train(
 
 
 def _learning_rate(share: float) -> float:
-    """The learning rate as a share of the largest, when ``share`` of the training (0 to 1) is done."""
+    """Return the learning rate as a share of the largest, after ``share`` (0 to 1) of the training."""
     if share < RISE:
         return FIRST + (1 - FIRST) * share / RISE
     return 0.5 * (1 + math.cos(math.pi * (share - RISE) / (1 - RISE)))
 
 
 def _parts(samples: int, batch: int) -> list[int]:
-    """Sizes of the batches. One image alone has no spread, which batch norm divides by: it joins those before it."""
+    """Return the batch sizes. A single leftover image joins the batch before it: batch norm needs two."""
     parts = [min(batch, samples - start) for start in range(0, samples, batch)]
     if batch > 1 and len(parts) > 1 and parts[-1] == 1:
         parts[-2:] = [batch + 1]
@@ -172,13 +175,13 @@ def _parts(samples: int, batch: int) -> list[int]:
 
 
 def _finite(module: nn.Module) -> set[str]:
-    """Names of parameters and statistics without NaN or infinity; masks of a model's own may have them."""
+    """Return the names of finite parameters and buffers; a model's own masks may hold infinities."""
     held = {name: value for name, value in module.state_dict().items() if isinstance(value, Tensor)}
     return {name for name, value in held.items() if bool(value.isfinite().all())}
 
 
 def _check_weights(classifier: Classifier, lost: set[str], x: Tensor, epoch: int, lr: float) -> None:
-    """The result of the last step, which no loss has seen: weights, and what the model says of some images."""
+    """Raise if the last step of an epoch, which no loss has seen yet, made weights or logits nonfinite."""
     found = f"{min(lost)} is no longer finite" if lost else ""
     if not lost:
         with classifier.in_use(), torch.no_grad():
@@ -192,7 +195,7 @@ def _check_weights(classifier: Classifier, lost: set[str], x: Tensor, epoch: int
 def _descend(
     classifier: Classifier, optimiser: torch.optim.Optimizer, x: Tensor, labels: Tensor, tally: _Tally
 ) -> Tensor:
-    """One step of the weights; the logits before it."""
+    """Take one optimiser step; return the logits before it."""
     optimiser.zero_grad(set_to_none=True)
     with torch.enable_grad():
         logits = _logits(classifier, x)
@@ -250,7 +253,7 @@ class _Tally:
 
 @contextmanager
 def _training(module: nn.Module, device: torch.device, seed: int) -> Iterator[None]:
-    """In train mode with randomness of its own (dropout); afterwards modes and the caller's randomness are as was."""
+    """Train mode with a random state of its own; restores modules' modes and the caller's random state afterwards."""
     modes = [(each, each.training) for each in module.modules()]
     with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device], device_type=_kind(device)):
         torch.manual_seed(seed)
@@ -279,7 +282,7 @@ def _trainable(classifier: Classifier) -> tuple[nn.Module, list[nn.Parameter]]:
 
 
 def _check_samples(classifier: Classifier, images: Tensor, labels: Tensor, device: torch.device) -> None:
-    """As evaluate does. The model is asked about one image: all are looked at where they are."""
+    """Check images and labels as ``evaluate`` does, on their own device; only one image goes to the model's."""
     if isinstance(images, Tensor) and len(images) == 0:
         raise ValueError("images: expected at least one, found none")
     with classifier.in_use():  # the one below is no module, and cannot put the model in eval mode

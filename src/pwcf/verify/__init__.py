@@ -1,4 +1,4 @@
-"""Answers rechecked, repaired and judged, whoever found them."""
+"""Recheck, repair and evidence for the answers of any attack."""
 
 from pwcf.verify.evidence import AnswerEvidence, evidence_passes, gather_evidence
 from pwcf.verify.recheck import Checked, recheck

@@ -1,15 +1,16 @@
-"""How good is a point, seen from the point alone? Works for any attack's answer, in the metric's own units.
+"""Evidence: a bound on how much smaller a radius can get, computed from the point alone.
 
-At a misclassified x at distance r the condition is replaced by linear models c_j + g_j'(z - x_j) <= 0, taken at x and
-at a few points close to it. By how much could the radius shrink within distance delta of x if they were true?
+It works for the answer of any attack, in the metric's own units. At a misclassified x at distance r the condition "is
+misclassified" is replaced by linear models c_j + g_j'(z - x_j) <= 0, taken at x and at a few points close to it. If
+they were exact, the radius could shrink within distance delta of x by
 
     E(delta) = max r - d(z, x0)   s.t.  all models hold,  d(z, x) <= delta,  z in the box
             <= min over k >= 0, v in the eps-subdifferential of d at x of
                k'b + eps + delta |(v + sum_j k_j g_j) where z can move|_q
 
-with b_j >= 0 the room that model j leaves at x, and q dual to p. Every choice of k and v gives a bound, so an inexact
-minimisation errs on the side of doubt. For a classifier with two classes and linear logits the models are exact, and
-E(2 r) / r bounds the relative excess of the radius: the ball that holds the optimum is within 2 r of x.
+with b_j >= 0 the slack of model j at x, and q dual to p. Every choice of k and v gives a valid bound, so an inexact
+minimisation makes the bound larger, never wrong. For a classifier with two classes and linear logits the models are
+exact, and E(2 r) / r bounds the relative excess of the radius: the optimum lies within 2 r of x.
 """
 
 from __future__ import annotations
@@ -40,21 +41,31 @@ ZERO = 1e-4
 
 @dataclass(frozen=True)
 class AnswerEvidence:
-    """Evidence of n answers; NaN where there is no answer to judge."""
+    """Evidence for n answers; NaN for samples without an answer.
+
+    All but ``violation`` are shares of the radius, in [0, 1]: upper bounds on the possible gain under linear models.
+    """
 
     stationarity: Tensor
-    """(n,) share of the radius that could go if the linear models held up to the distance of the image; in [0, 1]"""
+    """(n,) possible gain if the linear models hold as far as the image is away"""
     violation: Tensor
-    """(n,) how much the returned point is short of being misclassified, in logits"""
+    """(n,) how far the returned point is from being misclassified, in logits"""
     shrink: Tensor
-    """(n,) share of the radius that could go within 5 % of it: what a longer search nearby may gain"""
+    """(n,) possible gain within 5 % of the radius: what a longer search nearby may find"""
     excess: Tensor
-    """(n,) share of the radius that could go anywhere if the linear models held there, in distances of features as far
-    as the image: what "converged" is judged by"""
+    """(n,) possible gain if the linear models hold everywhere (for distances between features: as far as the image);
+    status "converged" requires that it is at most ``tol``"""
 
 
 def evidence_passes(models: int) -> int:
-    """What ``gather_evidence`` spends on a sample."""
+    """Return how many passes per sample ``gather_evidence`` takes.
+
+    Args:
+        models: linear models per point.
+
+    Returns:
+        Forward + backward passes per sample.
+    """
     return 2 * models
 
 
@@ -69,18 +80,21 @@ def gather_evidence(
     samples: Tensor,
     models: int = 1,
 ) -> AnswerEvidence:
-    """Bound by how much the radii of verified points could shrink if linear models of the classifier held.
+    """Bound how much the radii of verified points could shrink under linear models of the classifier.
 
     Args:
-        model: counts the passes.
-        problem: what was asked.
-        images: (n, ...)
-        labels: (n,) the true classes; if ``problem.targeted`` the wanted ones.
+        model: the classifier; it counts the passes.
+        problem: the problem that was solved.
+        images: (n, ...) inputs.
+        labels: (n,) true classes; target classes if ``problem.targeted``.
         points: (n, ...) verified answers.
-        distance: (n,) float64 their distances.
-        box: (n, ...) each, the least and largest value of every entry.
-        samples: (n,) the numbers that passes are counted under.
-        models: linear models for each point, a forward and a backward pass for each of them.
+        distance: (n,) float64, their distances.
+        box: least and largest value of every entry, (n, ...) each.
+        samples: (n,) indices under which passes are counted.
+        models: linear models per point; each takes a forward and a backward pass.
+
+    Returns:
+        The evidence of all n points. For max-loss it is 0: a misclassified point within eps is optimal.
     """
     n = images.shape[0]
     nothing = torch.zeros(n, dtype=torch.float64)
@@ -160,7 +174,7 @@ def _others(logits: Tensor, labels: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _State:
-    """What the bound needs to know of the points, flat and in float64."""
+    """The data of the points that the bound uses, flat and in float64."""
 
     metric: Metric
     move: Tensor
@@ -275,7 +289,7 @@ def _rescaled(mix: _Mix, state: _State, reach: float) -> Tensor:
 
 
 def _golden(value: Callable[[Tensor], Tensor], like: Tensor) -> tuple[Tensor, Tensor]:
-    """Where in [0, 1] a convex function of one variable per row is least, and how small it is there."""
+    """Minimise a convex function of one variable in [0, 1] per row; return the minimisers and the values there."""
     low, high = torch.zeros_like(like), torch.ones_like(like)
     ratio = (5**0.5 - 1) / 2
     a, b = high - ratio * (high - low), low + ratio * (high - low)

@@ -1,7 +1,7 @@
-"""Does a point answer the question? Decided without the solver that found it.
+"""Verification of points, independent of the attack that found them.
 
-Inside the bounds exactly, misclassified in a fresh pass in the model's own dtype, distance recomputed in float64 and,
-for max-loss, within eps. What fails is not counted.
+A point counts if it is exactly inside the bounds, misclassified in a fresh pass in the model's own dtype and, for
+max-loss, within eps by a distance recomputed in float64.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pwcf.problems import Problem, is_wrong
 
 
 class Checked(NamedTuple):
-    """What is true of points (n, ...)."""
+    """The result of a recheck of n points."""
 
     adversarial: Tensor
-    """(n,) bool: inside the bounds, misclassified, at an allowed distance."""
+    """(n,) bool: inside the bounds, misclassified, and within eps for max-loss"""
     distance: Tensor
     """(n,) float64"""
     logits: Tensor
-    """(n, classes) of the fresh pass"""
+    """(n, classes) from the fresh pass"""
 
 
 def recheck(
@@ -36,16 +36,16 @@ def recheck(
     samples: Tensor | None = None,
     eps: Tensor | None = None,
 ) -> Checked:
-    """Check points independently of whoever found them: one forward pass per sample, each in a call of its own.
+    """Verify points with one forward pass per sample, each in a call of its own.
 
     Args:
-        model: counts the passes.
-        problem: what counts as an answer.
-        images: (n, ...)
-        labels: (n,) the true classes; if ``problem.targeted`` the wanted ones.
-        points: (n, ...) of the images' dtype.
-        samples: (n,) the numbers that passes are counted under; by default 0 to n - 1.
-        eps: (n,) those of these samples, where the question has more of them than are checked here.
+        model: the classifier; it counts the passes.
+        problem: defines what counts as an answer.
+        images: (n, ...) inputs.
+        labels: (n,) true classes; target classes if ``problem.targeted``.
+        points: (n, ...) in the dtype of the images.
+        samples: (n,) indices under which passes are counted; default 0 to n - 1.
+        eps: (n,) the radii of these samples, if they are only some of the problem's samples.
 
     Returns:
         Which points are answers, their distances, and the logits of the fresh pass.

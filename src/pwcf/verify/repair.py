@@ -1,4 +1,4 @@
-"""Make good answers of nearly good ones: the last step to the boundary, and the grid of 8-bit images."""
+"""Repair of answers: moves to the boundary, and rounding to the grid of 8-bit images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,17 @@ LEVELS = 255
 def outwards(
     wrong: Callable[[Tensor], Tensor], images: Tensor, points: Tensor, box: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Points that only rounding keeps from being misclassified, a little further out; and (n,) which are wrong now."""
+    """Move points a little further out if only rounding keeps them from being misclassified.
+
+    Args:
+        wrong: points (n, ...) -> (n,) bool, whether they are misclassified; one pass per sample.
+        images: (n, ...) inputs.
+        points: (n, ...) candidates.
+        box: least and largest value of every entry, (n, ...) each.
+
+    Returns:
+        Points (n, ...), and (n,) bool, which of them are misclassified now.
+    """
     hit = wrong(points)
     for factor in OUTWARDS:
         if bool(hit.all()):
@@ -44,9 +54,19 @@ def outwards(
 def to_boundary(
     wrong: Callable[[Tensor], Tensor], images: Tensor, points: Tensor, adversarial: Tensor, halvings: int = HALVINGS
 ) -> Tensor:
-    """Bisect between images (right) and points (wrong where ``adversarial`` (n,)); ``wrong`` maps (n, ...) -> (n,).
+    """Bisect between images and adversarial points for a point nearer to the image.
 
-    Every point returned was seen to be wrong as it is, in the dtype it is returned in.
+    Every returned point was itself seen to be misclassified, in the dtype in which it is returned.
+
+    Args:
+        wrong: points (n, ...) -> (n,) bool, whether they are misclassified; one pass per sample.
+        images: (n, ...) correctly classified inputs.
+        points: (n, ...) candidates.
+        adversarial: (n,) bool, which points are misclassified; the others are returned unchanged.
+        halvings: steps of the bisection, a pass each.
+
+    Returns:
+        (n, ...) the nearest misclassified points seen.
     """
     best = points
 
@@ -63,9 +83,16 @@ def to_boundary(
 
 
 def to_grid(images: Tensor, points: Tensor, bounds: tuple[float, float], rounding: Rounding = "away") -> Tensor:
-    """Points on the k/255 grid between the bounds, rounded away from the image so that the attack is not weakened.
+    """Round points to the k/255 grid between the bounds. Entries equal to the image's stay as they are.
 
-    Or to the nearest level, or towards the image. Entries that did not move stay as they are.
+    Args:
+        images: (n, ...) inputs.
+        points: (n, ...) points within the bounds.
+        bounds: least and largest value of an input.
+        rounding: "away" from the image, so that the attack is not weakened, to the "nearest" level, or "towards" it.
+
+    Returns:
+        (n, ...) rounded points.
     """
     lower, upper = bounds
     unit = (upper - lower) / LEVELS
@@ -84,7 +111,14 @@ def to_grid(images: Tensor, points: Tensor, bounds: tuple[float, float], roundin
 
 
 def grid_passes(eps: bool) -> int:
-    """What ``onto_grid`` spends on a sample."""
+    """Return how many passes per sample ``onto_grid`` takes at most.
+
+    Args:
+        eps: whether it has an eps to keep.
+
+    Returns:
+        Forward passes per sample.
+    """
     return len(STRETCHES) * (len(ROUNDINGS) if eps else 1)
 
 
@@ -95,7 +129,18 @@ def onto_grid(
     eps: Tensor | None,
     bounds: tuple[float, float],
 ) -> Tensor:
-    """Stretched as little as it takes to be misclassified once rounded to 8 bits; within eps (n,) if there is one."""
+    """Round points to 8 bits so that they stay misclassified, stretching them as little as possible before.
+
+    Args:
+        wrong: points (n, ...) -> (n,) bool, whether they are misclassified; one pass per sample.
+        measure: distances from the n images.
+        points: (n, ...) misclassified points.
+        eps: (n,) float64 largest distances, or None.
+        bounds: least and largest value of an input.
+
+    Returns:
+        (n, ...) points on the grid. Where no trial is misclassified within eps, the plainly rounded point.
+    """
     images, metric = measure.images, measure.metric
     best = to_grid(images, points, bounds)
     settled = torch.zeros(images.shape[0], dtype=torch.bool, device=images.device)

@@ -1,4 +1,4 @@
-"""The embedded zoo: small networks with their weights and 200 images, so that everything can be tried offline."""
+"""The zoo: four small networks with weights and 200 images, shipped with the package for offline use."""
 
 from pwcf.zoo.images import CLASSES, DATA, load_images, stored_images
 from pwcf.zoo.networks import RECIPES, Card, Recipe, architectures, card, load_network, make, names, weights_file

@@ -25,7 +25,7 @@ CLASSES = (
 
 
 def load_images() -> tuple[Tensor, Tensor]:
-    """200 images in [0, 1] and their labels.
+    """Load the 200 images, in [0, 1], and their labels.
 
     Returns:
         Images (200, 1, 28, 28), float32, and labels (200,), int64.
@@ -35,7 +35,7 @@ def load_images() -> tuple[Tensor, Tensor]:
 
 
 def stored_images() -> tuple[Tensor, Tensor]:
-    """The same images and labels in 8 bits, as they are shipped.
+    """Load the same images and labels as stored, in 8 bits.
 
     Returns:
         Images (200, 1, 28, 28) and labels (200,), both uint8.

@@ -43,7 +43,7 @@ RECIPES = {
 
 @dataclass(frozen=True)
 class Card:
-    """What is known of one network. Accuracies are shares; those with 200 in their name are on the embedded images."""
+    """A network's training and accuracy, in shares. Names that end in 200 refer to the 200 shipped images."""
 
     name: str
     recipe: Recipe
@@ -51,17 +51,17 @@ class Card:
     """on the 10,000 test images"""
     clean_accuracy_200: float
     robust_accuracy_200: dict[str, float]
-    """by ``evaluate`` with MaxLoss at the zoo's eps: metric -> share of all 200"""
+    """metric -> robust accuracy within ``eps``, by ``evaluate`` with MaxLoss"""
     eps: dict[str, float]
-    """metric -> eps of these figures"""
+    """metric -> eps of the robust accuracies"""
     tolerance: float
-    """by how much robust accuracies may differ on other machines and versions of torch"""
+    """how much robust accuracies may differ on other machines and versions of torch"""
     made_with: dict[str, str]
-    """versions, and the figures' attack"""
+    """package versions, and the attack behind the robust accuracies"""
 
 
 def names() -> list[str]:
-    """Names of the networks that come with weights.
+    """List the networks that come with weights.
 
     Returns:
         Names for ``load_network``, ``card`` and ``--model zoo:NAME``.
@@ -70,22 +70,22 @@ def names() -> list[str]:
 
 
 def card(name: str) -> Card:
-    """How a network was trained and how accurate it is.
+    """Look up how a network was trained and how accurate it is.
 
     Args:
         name: one of ``names()``.
 
     Returns:
-        The network's card, with the figures of the shipped weights.
+        The network's card, measured with the shipped weights.
     """
     content = _cards()[_known_network(name)]
     return Card(**{**content, "recipe": Recipe(**content["recipe"])})
 
 
 def load_network(name: str) -> nn.Module:
-    """A network with its weights, in eval mode.
+    """Load a network with its weights, in eval mode.
 
-    Weights are stored in half precision and used as float32. All figures are about these.
+    The weights are stored in half precision and converted to float32; all accuracies are measured with these.
 
     Args:
         name: one of ``names()``.
@@ -100,7 +100,7 @@ def load_network(name: str) -> nn.Module:
 
 
 def weights_file(name: str) -> bytes:
-    """The shipped safetensors file of a network's weights.
+    """Read the shipped safetensors file of a network's weights.
 
     Args:
         name: one of ``names()``.
@@ -112,7 +112,7 @@ def weights_file(name: str) -> bytes:
 
 
 def architectures() -> list[str]:
-    """Names of the architectures that ``make`` knows.
+    """List the architectures that ``make`` builds.
 
     Returns:
         Names for ``make``, and for ``--model zoo:NAME --weights FILE``.

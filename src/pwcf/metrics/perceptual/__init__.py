@@ -1,4 +1,4 @@
-"""Distances that networks see: PD of the paper, and LPIPS."""
+"""Perceptual distances, between features of a network: the paper's PD, and LPIPS."""
 
 from pwcf.metrics.perceptual.features import FeatureDistance, Features
 from pwcf.metrics.perceptual.named import lpips, perceptual

@@ -33,14 +33,14 @@ _ACTIVATIONS = (
 
 @dataclass(frozen=True)
 class Backbone:
-    """Features, and in words what computes them."""
+    """Features, and a description of the network that computes them."""
 
     features: Features
     about: str
 
 
 def known(name: str, weights: AnyPath | None, layers: Sequence[str] | None = None) -> Backbone:
-    """One of the networks LPIPS knows, with weights from a file."""
+    """Load one of the three LPIPS networks, with weights from a file."""
     path = find_weights(f"weights of {name}", f"{name}_features", f"{name}*") if weights is None else weights
     network = NETWORKS[name].build()
     _load(network, name, path)
@@ -78,7 +78,7 @@ def from_module(
     std: Tensor | Sequence[float] | float | None,
     about: str,
 ) -> Backbone:
-    """A module of the user's own, called with (x - mean) / std."""
+    """Wrap a user's module, which is called with (x - mean) / std."""
     if (mean is None) != (std is None):
         raise ValueError(f"mean, std: expected both or neither, found {'mean' if std is None else 'std'} alone")
     chosen = layers or default_layers(network)
@@ -104,7 +104,7 @@ def default_layers(network: nn.Module) -> list[str]:
 
 
 def _load(network: nn.Module, name: str, path: AnyPath) -> None:
-    """The file's weights into the network; what the file has beyond them (a classifier's head) is left out."""
+    """Load a file's weights into the network; weights the network does not have (a classifier's head) are ignored."""
     state, own = load_weights("weights", path), network.state_dict()
     wrong = [key for key in own if key not in state or state[key].shape != own[key].shape]
     if wrong:
@@ -218,13 +218,13 @@ NETWORKS = {
 
 
 def weight_folders() -> list[Path]:
-    """Where weights are looked for: the folders in PWCF_WEIGHTS, and torch's own cache of downloads."""
+    """Return the folders searched for weights: those in PWCF_WEIGHTS, and torch's download cache."""
     named = [Path(folder) for folder in os.environ.get(WEIGHTS_VARIABLE, "").split(os.pathsep) if folder]
     return [*named, Path(torch.hub.get_dir()) / "checkpoints"]
 
 
 def find_weights(what: str, *patterns: str, also: list[Path] | None = None) -> Path:
-    """The first file of these patterns, without ending, in the folders and in ``also``."""
+    """Find the first file that matches one of the patterns (without suffix) in the weight folders and in ``also``."""
     places = [*weight_folders(), *(also or [])]
     for place in places:
         for pattern in patterns:
@@ -239,13 +239,13 @@ def find_weights(what: str, *patterns: str, also: list[Path] | None = None) -> P
 
 
 def package_folder(package: str, inside: str) -> list[Path]:
-    """A folder of an installed package, which need not be importable; empty where it is not installed."""
+    """Return a folder of an installed package without importing it; an empty list if it is not installed."""
     spec = importlib.util.find_spec(package)
     return [] if spec is None or spec.origin is None else [Path(spec.origin).parent / inside]
 
 
 def load_weights(argument: str, path: AnyPath) -> dict[str, Tensor]:
-    """A state dict. Nothing but tensors is unpickled; what is no state dict is an error that names the argument."""
+    """Read a state dict; only tensors are unpickled. Anything else raises an error that names the argument."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"{argument}: expected a file of weights, found none at {path}")
     try:

@@ -25,15 +25,15 @@ _TOO_SMALL = ("output size is too small", "greater than actual input size")
 
 
 class Features(nn.Module):
-    """phi: images (b, ...) -> (b, m).
+    """The feature map phi: images (b, ...) -> (b, m).
 
     Args:
-        network: called with (x - mean) / std. From the second call on nothing beyond the last layer is computed; the
-            first one finds out which that is.
-        layers: names of the submodules whose outputs count, as they return them, whatever is done to these in place
-            later. One that the network uses several times, as many activations are, counts every time.
-        mean, std: numbers, one per channel, or anything else that fits an input.
-        heads: weights >= 0 of the channels of every layer.
+        network: called with (x - mean) / std. The first call finds out which layer is the last one; later calls stop
+            after it.
+        layers: names of the submodules whose outputs are used, as returned (later in-place changes do not matter). A
+            submodule that the network calls several times, such as a shared activation, is used every time.
+        mean, std: numbers, one value per channel, or a tensor that broadcasts to an input.
+        heads: per layer, weights >= 0 of its channels; None: all 1.
     """
 
     mean: Tensor
@@ -120,7 +120,7 @@ class Features(nn.Module):
         return scaled.flatten(1)
 
     def copied(self, dtype: torch.dtype | None = None) -> Features:
-        """Another one that computes in this dtype, or in the same, whatever becomes of this one."""
+        """Return an independent copy, converted to ``dtype`` if one is given."""
         return copy.deepcopy(self).to(dtype).eval().requires_grad_(False)
 
 
@@ -129,11 +129,11 @@ class FeatureDistance(Metric):
 
     Args:
         features: phi.
-        name: what tables call it.
-        p: 2, or 1.
-        squared: for p = 2.
-        about: which network with which weights, for the record.
-        bounds: of the images the network was made for; None: of any.
+        name: the metric's name in tables.
+        p: 2 or 1.
+        squared: whether to square the l2 distance.
+        about: network and weights, for the record.
+        bounds: range of the images that the network expects; None: any.
     """
 
     in_float64 = True
@@ -167,7 +167,7 @@ class FeatureDistance(Metric):
         return self._about
 
     def features(self, x: Tensor) -> Tensor:
-        """phi(x) (b, m) with the graph of x, computed in its dtype and on its device."""
+        """Return phi(x) (b, m) with the graph of x (b, ...), in its dtype and on its device."""
         features = self._in.setdefault(x.dtype, self._in.get(x.dtype) or self._features.copied(x.dtype))
         if features.mean.device != x.device:
             features.to(x.device)
@@ -192,7 +192,7 @@ class FeatureDistance(Metric):
         return self.of_difference(self.features(candidate) - prepared)
 
     def of_difference(self, difference: Tensor) -> Tensor:
-        """(b,) from phi(candidate) - phi(reference) (b, m)."""
+        """Return distances (b,) from phi(candidate) - phi(reference) (b, m)."""
         if self.squared:
             return difference.square().sum(1)
         norm: Tensor = torch.linalg.vector_norm(difference, ord=self.p, dim=1)

@@ -1,4 +1,4 @@
-"""The perceptual distances by name: PD of the paper, LPIPS, with the network of one's choice."""
+"""Perceptual distances by name: the paper's PD and LPIPS, with a network of your choice."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def perceptual(
         p: 2, or 1 for the l1 variant.
         layers: names of the modules whose outputs are compared; by default those of LPIPS, a library's stages, or all
             activations.
-        weights: a file of weights. Without, the first that fits in the folders of PWCF_WEIGHTS or torch's cache; for
-            the libraries, their own, which they may download.
-        mean, std: with a module, what it is to be called with: (x - mean) / std.
-        name: what tables call it.
+        weights: a file with the network's weights. By default the first matching file in the folders of PWCF_WEIGHTS
+            or in torch's cache is used; timm and torchvision load their own weights and may download them.
+        mean, std: only with a module, which is then called with (x - mean) / std.
+        name: the metric's name in tables.
 
     Returns:
         A metric of two batches (b, ...) -> (b,).
@@ -91,8 +91,8 @@ def lpips(
 
     Args:
         network: "alexnet", "vgg16" or "squeezenet1_1" ("alex", "vgg" and "squeeze" mean the same).
-        weights: a file with the network's weights; without, as for ``perceptual``.
-        heads: a file with the heads; without, lpips_lin_*_v0.1.pt from the same folders, or from the package lpips.
+        weights: a file with the network's weights; default as for ``perceptual``.
+        heads: a file with the heads; default: lpips_lin_*_v0.1.pt from the same folders or from the package lpips.
 
     Returns:
         A metric of two batches (b, c, height, width) -> (b,): the squared distance, as LPIPS defines it.
@@ -130,7 +130,7 @@ def _head(state: dict[str, Tensor], layer: int, channels: int, path: object) -> 
 
 
 class SelfDistance(Metric):
-    """PD over the features of the classifier that is evaluated: ``evaluate`` says which."""
+    """PD over the features of the evaluated classifier, which ``evaluate`` binds."""
 
     network = True
 
