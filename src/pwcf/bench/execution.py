@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pwcf._common.errors import UserError
 from pwcf.bench.grid import Cell
+from pwcf.data import DataError
+from pwcf.models.loading import ModelError
 from pwcf.runs.execution import Listener, execute, prepare
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.resolve import Loader, UnsupportedError
-from pwcf.runs.settings import Settings
+from pwcf.runs.settings import RunError, Settings
 from pwcf.runs.summary import RunSummary
 
+# What fails a cell. Where nothing can be written, on a full disk, the others would fail as well: that ends them all.
+FAILURES = (RunError, DataError, ModelError)
 State = Literal["measured", "kept", "skipped", "failed"]
 
 
@@ -54,7 +57,7 @@ def run_cells(
         try:
             loader.model(settings)
             loader.source(settings)
-        except UserError as error:
+        except FAILURES as error:
             broken[cell.net] = str(error)
             yield Outcome(cell, path, "failed", reason=str(error))
             continue
@@ -63,7 +66,7 @@ def run_cells(
             summary = execute(prepared, listeners(prepared.settings))
         except UnsupportedError as error:
             yield Outcome(cell, path, "skipped", reason=str(error))
-        except UserError as error:
+        except FAILURES as error:
             yield Outcome(cell, path, "failed", reason=str(error))
         else:
             yield Outcome(cell, path, "kept" if was_complete else "measured", summary)
