@@ -31,7 +31,7 @@ def test_a_module_is_found_in_the_current_folder(tmp_path: Path, monkeypatch: py
         ("PLACE/nowhere.py:x", "expected a Python file, found none at"),
         ("PLACE/own.py:anwser", "expected 'anwser' in .*found none, which has answer; did you mean answer"),
         ("PLACE/broken.py:x", r"broken.py cannot be imported \(ZeroDivisionError: division by zero\)"),
-        ("no_such_module:x", "no_such_module cannot be imported"),
+        ("no_such_module:x", "expected a module no_such_module, found none in the current folder"),
     ],
 )
 def test_what_is_not_there_is_told(tmp_path: Path, spec: str, complaint: str) -> None:

@@ -10,6 +10,7 @@ import torch
 
 import pwcf
 from pwcf import analysis
+from pwcf.data import DataError
 from pwcf.runs import RunError
 from pwcf.runs.originals import original_images
 from runfolders import Place
@@ -42,5 +43,5 @@ def test_originals_are_those_of_the_run_or_an_error(place: Place, tmp_path: Path
     np.savez(tmp_path / "other.npz", images=stored["images"][::-1], labels=stored["labels"])
     with pytest.raises(RunError, match="sample 0 is not the image"):
         original_images(run, str(tmp_path / "other.npz"))
-    with pytest.raises(RunError, match="no such file"):
+    with pytest.raises(DataError, match="no such file"):
         original_images(run, str(tmp_path / "none.npz"))

@@ -15,7 +15,7 @@ from compat_models import CLASSES, EPS, SHAPE, N, Net, cheap, checked, samples, 
 from pwcf import Classifier
 from pwcf.compat import AutoAttack
 from pwcf.compat.autoattack_settings import NAMES, configure
-from pwcf.compat.sequential import Batches, averaged, classes_of
+from pwcf.compat.sequential import Batches, averaged
 
 # The pattern of auto-attack's examples/eval.py.
 EVAL_SCRIPT = """
@@ -232,9 +232,15 @@ def test_what_has_no_logits_is_not_robust() -> None:
 
 
 def test_labels_that_rounding_decides_are_those_of_the_point_alone() -> None:
-    wavering = Classifier(lambda x: torch.stack([x[:, 0], x[:, 0] + (1e-6 if len(x) == 1 else -1e-6)], 1))
-    points = torch.ones(3, 1, dtype=torch.float64)
-    assert classes_of(wavering, points, torch.zeros(3, dtype=torch.int64)).tolist() == [1, 1, 1]
+    def wavering(x: Tensor) -> Tensor:
+        first = x[:, 0]
+        return torch.stack([first, first + (1e-6 if len(x) == 1 else -1e-6), first - x[:, 1] - 5], 1)
+
+    images, labels = torch.full((3, 2), 0.5, dtype=torch.float64), torch.zeros(3, dtype=torch.int64)
+    adversary = cheap(AutoAttack(wavering, eps=EPS, verbose=False, seed=0))
+    _, said = adversary.run_standard_evaluation(images, labels, return_labels=True)
+    assert [by != "" for by in adversary.found_by] == [True] * 3
+    assert said.tolist() == [1, 1, 1]
 
 
 # --- versions and settings -------------------------------------------------------------------------------------------

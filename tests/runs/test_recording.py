@@ -54,6 +54,54 @@ def test_rows_tell_what_happened_to_each_sample(place: Place) -> None:
     assert (rows["seconds"] > 0).all()
 
 
+def test_members_of_a_preset_that_are_left_out_are_told(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert place.run("out", metric="l1.5", attacks="standard", budget=150, limit=10, chunk=4) == 0
+    assert "square was left out" in capsys.readouterr().out
+    data = np.load(place.path / "data.npz")
+    images, labels = (torch.from_numpy(data[name][:10]) for name in ("images", "labels"))
+    with pytest.warns(UserWarning, match="square was left out of 'standard'"):
+        direct = pwcf.evaluate(
+            run_module(place).net(), images, labels, pwcf.MinRadius("l1.5"), attacks="standard", budget=150
+        )
+    (sentence,) = [each for each in direct.warnings if "left out" in each]
+    assert pwcf.load_run(place.path / "out").warnings.count(sentence) == 1
+    assert main(["show", "--json", str(place.path / "out")]) == 0
+    assert sentence in told(capsys.readouterr().out)["warnings"]
+
+
+def test_one_call_finds_out_whether_model_and_data_fit(place: Place) -> None:
+    from pwcf.runs import prepare, settings_from
+    from pwcf.runs.resolve import Loader
+
+    class Counting(Loader):
+        calls = 0
+
+        def model(self, settings):
+            def count(*_: object) -> None:
+                self.calls += 1
+
+            loaded = super().model(settings)
+            loaded.classifier.model.register_forward_hook(count)
+            return loaded
+
+    loader = Counting()
+    asked = {"model": f"{place.path}/net.py:net", "data": f"{place.path}/data.npz", "out": f"{place.path}/out"}
+    prepare(settings_from(asked), asked, loader)
+    assert loader.calls == 1
+
+
+def test_a_metric_of_the_models_own_features_is_that_of_evaluate_on_every_device(place: Place) -> None:
+    said = {"metric": "pd-self", "budget": 60, "chunk": 5, "limit": 12}
+    assert place.run("one", **said) == 0
+    assert place.run("two", device="cpu,cpu", **said) == 0
+    assert answers(place.path / "one") == answers(place.path / "two")
+    run = pwcf.load_run(place.path / "one")
+    data = np.load(place.path / "data.npz")
+    images, labels = (torch.from_numpy(data[name][:12]) for name in ("images", "labels"))
+    direct = pwcf.evaluate(run_module(place).net(), images, labels, pwcf.MinRadius("pd-self"), budget=60)
+    assert run.radius.tolist() == pytest.approx(direct.radius.tolist(), rel=1e-5)  # other chunks round otherwise
+
+
 def test_the_header_tells_what_was_asked_of_what(place: Place) -> None:
     assert place.run("out", metric="l2", question="max-loss", eps="8/255", budget=80, limit=10) == 0
     header = json.loads((place.path / "out" / "header.json").read_text())

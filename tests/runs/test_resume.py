@@ -1,5 +1,6 @@
 """Runs that go on: the same answers however often they are interrupted, and other settings are refused."""
 
+import json
 import os
 import random
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pwcf.cli import main
 from pwcf.runs import RunFolder
 from runfolders import SAID, Place, answers, make_place, rows_of, ruined, run_module
 
@@ -55,6 +57,21 @@ def test_another_question_is_refused(place: Place, capsys: pytest.CaptureFixture
     assert place.run("out", **(said | change)) == 2
     assert named in capsys.readouterr().err
     assert answers(place.path / "out") == before
+
+
+@pytest.mark.parametrize(
+    ("now", "named"),
+    [("0.05", "eps was 8/255, now 0.05"), ("0.031372549", "eps was 0.03137254901960784, now 0.031372549")],
+)
+def test_another_eps_is_refused_in_the_words_of_papers(
+    place: Place, capsys: pytest.CaptureFixture[str], now: str, named: str
+) -> None:
+    said = {"metric": "linf", "question": "max-loss", "budget": 60, "limit": 4}
+    assert place.run("out", eps="8/255", **said) == 0
+    assert place.run("out", eps=now, **said) == 2
+    assert named in capsys.readouterr().err
+    assert main(["export", str(place.path / "out"), str(place.path / "out.json")]) == 0
+    assert json.loads((place.path / "out.json").read_text())["eps"] == "8/255"
 
 
 def test_another_model_or_data_is_refused(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,13 @@ def import_optional(
 
 def name_and_version(package: str) -> str:
     """``"timm 1.0.9"`` for the record, as results may differ between versions; the name alone if it is unknown."""
+    version = installed_version(package)
+    return package if version is None else f"{package} {version}"
+
+
+def installed_version(package: str) -> str | None:
+    """The version of a package by the name it is installed under; None where it is not installed."""
     try:
-        return f"{package} {importlib.metadata.version(package)}"
+        return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return package
+        return None

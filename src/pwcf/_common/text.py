@@ -10,10 +10,15 @@ from collections.abc import Iterable, Sequence
 LONGEST = 300
 
 
+def first_line(message: object) -> str:
+    """The first line that is not empty, of an error's message or of any text; an empty string if there is none."""
+    lines = (line.strip() for line in str(message).splitlines())
+    return next((line for line in lines if line), "")
+
+
 def describe_error(error: BaseException) -> str:
     """Another library's error in one line: its type, and the first line of its message that is not empty."""
-    lines = (line.strip() for line in str(error).splitlines())
-    first = next((line for line in lines if line), "")
+    first = first_line(error)
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 

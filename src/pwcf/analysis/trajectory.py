@@ -186,9 +186,7 @@ def retrace(run: RecordedRun, samples: Sequence[int]) -> dict[str, list[Trace]]:
     device = settings.devices[0]
     images = original_images(some).to(device)
     labels = torch.from_numpy(some.rows["label"].to_numpy().copy()).to(device)
-    with model.classifier.in_use(), torch.no_grad():
-        classes = model.classifier(images[:1]).shape[1]
-    plan = resolve(settings, model.classifier, classes)
+    plan = resolve(settings, model.classifier, images)
     share = plan.budget // len(plan.attacks)
     return {
         attack.name: trace(model.classifier, images, labels, plan.problem, attack, budget=share, seed=settings.seed)

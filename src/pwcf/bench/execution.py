@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Literal
 
 from pwcf.bench.grid import Cell
+from pwcf.data import DataError
+from pwcf.models.loading import ModelError
 from pwcf.runs.execution import Listener, execute, prepare
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.resolve import Loader, UnsupportedError
 from pwcf.runs.settings import RunError, Settings
-from pwcf.runs.summary import COLUMNS, RunSummary, summarize
+from pwcf.runs.summary import RunSummary
 
+# What fails a cell. Where nothing can be written, on a full disk, the others would fail as well: that ends them all.
+FAILURES = (RunError, DataError, ModelError)
 State = Literal["measured", "kept", "skipped", "failed"]
 
 
@@ -53,17 +57,16 @@ def run_cells(
         try:
             loader.model(settings)
             loader.source(settings)
-        except RunError as error:
+        except FAILURES as error:
             broken[cell.net] = str(error)
             yield Outcome(cell, path, "failed", reason=str(error))
             continue
         try:
             prepared = prepare(settings, {**cell.asked, "out": settings.out}, loader)
-            folder = execute(prepared, listeners(prepared.settings))
+            summary = execute(prepared, listeners(prepared.settings))
         except UnsupportedError as error:
             yield Outcome(cell, path, "skipped", reason=str(error))
-        except RunError as error:
+        except FAILURES as error:
             yield Outcome(cell, path, "failed", reason=str(error))
         else:
-            summary = summarize(prepared.header, folder.rows(list(COLUMNS)))
             yield Outcome(cell, path, "kept" if was_complete else "measured", summary)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from pwcf._common.text import parse_fraction
+from pwcf._common.text import first_line, parse_fraction
 from pwcf._common.user_code import is_named_code
-from pwcf.runs.folder import GRID, LOCK, RunFolder, read_json, write_json
+from pwcf.runs.folder import GRID, RunFolder, check_unused, read_json, write_json
 from pwcf.runs.settings import QUESTIONS, WITHOUT_INFLUENCE, RunError, Settings, settings_from
 
 SCHEMA = 1
@@ -114,7 +114,7 @@ def record_grid(cells: Sequence[Cell], out: str | os.PathLike[str]) -> None:
         RunError: the folder is somebody's other one, or it has a network of the same name with other settings.
     """
     place = Path(out)
-    _check_strangers(place)
+    check_unused(place, GRID, "benchmark")
     with RunFolder(place).locked():
         there: dict[str, Any] = {"schema": SCHEMA, "nets": {}, "cells": {}}
         if (place / GRID).exists():
@@ -228,7 +228,7 @@ def _metric(name: str) -> str:
     try:
         return as_metric(name).name
     except (TypeError, ValueError, ImportError, FileNotFoundError) as error:
-        raise RunError(str(error).partition("\n")[0]) from error
+        raise RunError(first_line(error)) from error
 
 
 def _split_eps(text: str) -> tuple[str, Any]:
@@ -256,15 +256,3 @@ def _eps_by_metric(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[str]]:
         if str(value) not in known:
             known.append(str(value))
     return found
-
-
-def _check_strangers(place: Path) -> None:
-    """Somebody's other folder, or that of a single run, is left as it is."""
-    if not place.is_dir() or (place / GRID).exists():
-        return
-    names = sorted(path.name for path in place.iterdir() if path.name != LOCK and not path.name.endswith(".partial"))
-    if names:
-        raise RunError(
-            f"{place}: expected an empty folder or an earlier benchmark, found {', '.join(names[:3])}; "
-            "choose another --out"
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor
 
@@ -11,12 +12,13 @@ from pwcf.metrics import lp
 from pwcf.models import Classifier
 from pwcf.problems import MaxLoss, MinRadius
 
-__all__ = ["pwcf_max", "pwcf_min"]
+__all__ = ["lmn_max", "lmn_min"]
 
+_RENAMED = {"pwcf_min": "lmn_min", "pwcf_max": "lmn_max"}
 Model = Callable[[Tensor], Tensor] | Classifier
 
 
-def pwcf_min(
+def lmn_min(
     model: Model,
     inputs: Tensor,
     labels: Tensor,
@@ -25,7 +27,7 @@ def pwcf_min(
     budget: int = 2000,
     seed: int = 0,
 ) -> Tensor:
-    """The nearest adversarial points (n, ...), as ``fmn`` or ``alma`` would give them.
+    """The nearest adversarial points (n, ...) that lmn finds, as ``fmn`` or ``alma`` would give them.
 
     Args:
         model: from inputs in [0, 1] to logits.
@@ -36,10 +38,11 @@ def pwcf_min(
     Returns:
         Verified points; the inputs themselves where none was found.
     """
-    return evaluate(model, inputs, labels, MinRadius(lp(norm), targeted=targeted), budget=budget, seed=seed).x_adv
+    problem = MinRadius(lp(norm), targeted=targeted)
+    return evaluate(model, inputs, labels, problem, attacks="lmn", budget=budget, seed=seed).x_adv
 
 
-def pwcf_max(
+def lmn_max(
     model: Model,
     inputs: Tensor,
     labels: Tensor,
@@ -51,6 +54,16 @@ def pwcf_max(
 ) -> Tensor:
     """Adversarial points (n, ...) within eps, a number or one per sample (n,), as ``apgd`` would give them.
 
-    Other arguments and what is returned are as for ``pwcf_min``.
+    Other arguments and what is returned are as for ``lmn_min``.
     """
-    return evaluate(model, inputs, labels, MaxLoss(lp(norm), eps, targeted=targeted), budget=budget, seed=seed).x_adv
+    problem = MaxLoss(lp(norm), eps, targeted=targeted)
+    return evaluate(model, inputs, labels, problem, attacks="lmn", budget=budget, seed=seed).x_adv
+
+
+def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}: it is called {_RENAMED[name]}, after the attack lmn that "
+            "it runs; the paper's PWCF is attacks='pwcf' of pwcf.evaluate"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

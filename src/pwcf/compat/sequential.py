@@ -90,7 +90,7 @@ class SequentialRunner:
         broken = run.adversarial.nonzero().squeeze(1)
         passes = int(run.passes.total.sum())
         points = run.x_adv[broken.to(images.device)]
-        said = classes_of(model, points, labels[broken.to(images.device)]).cpu()
+        said = run.logits[broken].argmax(1)
         self.state.broke(name, rows[broken], points.to(self.batches.images.device), said)
         return Attempt(name, rows[broken], run.select(broken), len(rows), passes)
 
@@ -148,14 +148,6 @@ class Batches:
             right.append(((logits.argmax(1) == labels) & is_defined(logits)).cpu())
             said.append(logits.argmax(1).cpu())
         return torch.cat(right), torch.cat(said), classes
-
-
-def classes_of(classifier: Classifier, points: Tensor, labels: Tensor) -> Tensor:
-    """(m,) what the model says. Where only rounding makes that the label, each alone, as the points were verified."""
-    said = _logits(classifier, points).argmax(1) if len(points) else labels
-    for row in (said == labels).nonzero().squeeze(1).tolist():
-        said[row] = _logits(classifier, points[row : row + 1]).argmax(1)[0]
-    return said
 
 
 def _logits(classifier: Classifier, images: Tensor) -> Tensor:

@@ -7,8 +7,10 @@ from typing import Protocol
 
 from torch import Tensor
 
+from pwcf._common.errors import UserError
 
-class DataError(Exception):
+
+class DataError(UserError):
     """What is wrong with the data, in one line that says what to do."""
 
 

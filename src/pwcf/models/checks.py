@@ -38,14 +38,19 @@ def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> int 
             f"images: expected values within bounds ({lower:g}, {upper:g}), found {low:g} to {high:g}; give bounds=, "
             "or images before normalisation with mean= and std= to Classifier"
         )
-    with classifier.in_use(), torch.no_grad():
-        classes = classifier(images[:1].clone()).shape[1]
+    classes = count_classes(classifier, images)
     if int(labels.min()) < 0 or int(labels.max()) >= classes:
         raise ValueError(
             f"labels: expected 0 to {classes - 1} for a model with {classes} classes, "
             f"found {int(labels.min())} to {int(labels.max())}"
         )
     return classes
+
+
+def count_classes(classifier: Classifier, images: Tensor) -> int:
+    """How many classes the model has, by its logits of the first of images (n, ...): one forward pass."""
+    with classifier.in_use(), torch.no_grad():
+        return classifier(images[:1].clone()).shape[1]
 
 
 def warnings_about(

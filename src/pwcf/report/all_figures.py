@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pwcf._common.errors import UserError
 from pwcf.report.figures import NothingToShow, save
 from pwcf.report.registry import FIGURES, TABLES, Choices
-from pwcf.runs import RecordedRun, RunError
+from pwcf.runs import RecordedRun
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def write_figures(
         for part, members in parts.items():
             try:
                 figure = kind.draw(members, choices)
-            except (NothingToShow, RunError) as reason:
+            except (NothingToShow, UserError) as reason:
                 left_out[f"figure {_file(name, part)}"] = str(reason)
                 continue
             files += [save(figure, place / f"{_file(name, part)}.{ending}") for ending in ("pdf", "png")]

@@ -6,11 +6,13 @@ import copy
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from itertools import islice
 from typing import Protocol
 
 import torch
 
+from pwcf._common.text import describe_error
 from pwcf.evaluation import evaluate
 from pwcf.models import Classifier
 from pwcf.runs.resolve import ResolvedSettings
@@ -27,7 +29,10 @@ class Engine(Protocol):
 
 
 class Worker:
-    """Answers about chunks, on one device. Every engine has these, in one process or in many."""
+    """Answers about chunks, on one device. Every engine has these, in one process or in many.
+
+    The model is placed on the device when the first chunk comes: by then the worker is where it works.
+    """
 
     def __init__(self, settings: Settings, resolved: ResolvedSettings, classifier: Classifier, device: str) -> None:
         self.settings, self.resolved, self.classifier, self.device = settings, resolved, classifier, device
@@ -56,12 +61,12 @@ class Worker:
                     batch=self.settings.batch,
                     tol=self.settings.tol,
                 )
-                return shard_of(chunk, run)
+                # It was given attacks alone: which ones a preset has left out is known here.
+                return shard_of(chunk, replace(run, warnings=[*self.resolved.left_out, *run.warnings]))
         except RunError:
             raise
         except Exception as error:
-            reason = str(error).partition("\n")[0]
-            raise RunError(f"samples {chunk.start} to {last}: {type(error).__name__}: {reason}") from error
+            raise RunError(f"samples {chunk.start} to {last}: {describe_error(error)}") from error
 
 
 class InProcess:
@@ -69,10 +74,9 @@ class InProcess:
 
     def __init__(self, settings: Settings, resolved: ResolvedSettings, classifier: Classifier) -> None:
         first, *others = settings.devices
-        self._workers = [Worker(settings, resolved, classifier.to(first), first)]
-        self._workers += [
-            Worker(settings, copy.deepcopy(resolved), copy.deepcopy(classifier).to(device), device) for device in others
-        ]
+        self._workers = [Worker(settings, resolved, classifier, first)]
+        # Both in one copy: the metric of a problem may measure with the classifier.
+        self._workers += [Worker(settings, *copy.deepcopy((resolved, classifier)), device) for device in others]
 
     def shards(self, chunks: Iterable[Chunk]) -> Iterator[Shard]:
         if len(self._workers) == 1:

@@ -8,16 +8,15 @@ from typing import Any, Protocol
 
 import torch
 
-from pwcf.data import DataError, Source
-from pwcf.models import Classifier
+from pwcf.data import Source
 from pwcf.models.loading import LoadedModel
 from pwcf.runs.engines import Engine, InProcess
-from pwcf.runs.folder import LOCK, MERGED, RunFolder, read_rows
+from pwcf.runs.folder import HEADER, MERGED, RunFolder, check_unused, read_rows
 from pwcf.runs.header import About, Environment, Header, differences, header_from
 from pwcf.runs.resolve import Loader, ResolvedSettings, check_devices, resolve
 from pwcf.runs.settings import RunError, Settings
 from pwcf.runs.shard import Chunk, Shard, check_tensors
-from pwcf.runs.summary import COLUMNS, summarize
+from pwcf.runs.summary import COLUMNS, RunSummary, summarize
 
 
 class Listener(Protocol):
@@ -51,13 +50,9 @@ def prepare(settings: Settings, asked: dict[str, Any], loader: Loader | None = N
     check_devices(settings)
     model, source = loader.model(settings), loader.source(settings)
     samples = min(len(source), settings.limit or len(source))
-    try:
-        images, _ = source.read(0, 1)
-        data_fingerprint = loader.data_fingerprint(settings, samples)
-    except DataError as error:
-        raise RunError(str(error)) from error
-    classes = _classes(model.classifier, images.to(settings.devices[0]))
-    resolved = resolve(settings, model.classifier, classes)
+    images, _ = source.read(0, 1)
+    data_fingerprint = loader.data_fingerprint(settings, samples)
+    resolved = resolve(settings, model.classifier, images.to(settings.devices[0]))
     header = Header(
         settings,
         asked,
@@ -85,11 +80,11 @@ def with_threads(settings: Settings) -> Settings:
     return replace(settings, threads=1 if several else torch.get_num_threads())
 
 
-def execute(prepared: Prepared, listeners: Sequence[Listener] = ()) -> RunFolder:
-    """Work on what is not there yet, and return the folder, complete."""
+def execute(prepared: Prepared, listeners: Sequence[Listener] = ()) -> RunSummary:
+    """Work on what is not there yet until the folder is complete, and return the summary of it."""
     settings, header = prepared.settings, prepared.header
     folder = RunFolder(settings.out)
-    _check_strangers(folder)
+    check_unused(folder.path, HEADER, "run")
     with folder.locked():
         folder.tidy()
         _open(folder, header)
@@ -105,8 +100,9 @@ def execute(prepared: Prepared, listeners: Sequence[Listener] = ()) -> RunFolder
             for listener in listeners:
                 listener.end()
         folder.merge()
-        folder.finish(summarize(header, folder.rows(list(COLUMNS))).to_json())
-    return folder
+        summary = summarize(header, folder.rows(list(COLUMNS)))
+        folder.finish(summary.to_json())
+    return summary
 
 
 def _work(folder: RunFolder, engine: Engine, chunks: Iterator[Chunk], listeners: Sequence[Listener]) -> None:
@@ -117,18 +113,6 @@ def _work(folder: RunFolder, engine: Engine, chunks: Iterator[Chunk], listeners:
             folder.merge()
         for listener in listeners:
             listener.add(shard)
-
-
-def _check_strangers(folder: RunFolder) -> None:
-    """Somebody's other folder is left as it is."""
-    if folder.exists or not folder.path.is_dir():
-        return
-    names = sorted(path.name for path in folder.path.iterdir())
-    if strangers := [name for name in names if name != LOCK and not name.endswith(".partial")]:
-        raise RunError(
-            f"{folder.path}: expected an empty folder or an earlier run, found {', '.join(strangers[:3])}; "
-            "choose another --out"
-        )
 
 
 def _open(folder: RunFolder, header: Header) -> None:
@@ -172,10 +156,7 @@ def _chunks(prepared: Prepared, numbers: Sequence[int]) -> Iterator[Chunk]:
     size, samples = prepared.settings.chunk, prepared.header.samples
     for number in numbers:
         start = number * size
-        try:
-            images, labels = prepared.source.read(start, min(start + size, samples))
-        except DataError as error:
-            raise RunError(str(error)) from error
+        images, labels = prepared.source.read(start, min(start + size, samples))
         yield Chunk(number, start, images, labels)
 
 
@@ -186,16 +167,3 @@ def _engine(prepared: Prepared) -> Engine:
 
         return OnRay(settings, resolved, classifier)
     return InProcess(settings, resolved, classifier)
-
-
-def _classes(classifier: Classifier, image: torch.Tensor) -> int:
-    try:
-        with classifier.in_use(), torch.no_grad():
-            return int(classifier(image).shape[1])
-    except Exception as error:
-        reason = str(error).partition("\n")[0]
-        shape = tuple(image.shape[1:])
-        raise RunError(
-            f"model: cannot take inputs of shape {shape} of the data ({type(error).__name__}: {reason}); check "
-            "resize and crop, or that model and data belong together"
-        ) from error

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pwcf._common import atomic
+from pwcf._common.wording import eps_text
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header, header_from
 from pwcf.runs.settings import RunError
@@ -77,7 +78,7 @@ def robustbench(header: Header, rows: Any) -> dict[str, Any]:
         "name": header.model.spec,
         "dataset": header.data.spec,
         "threat_model": THREATS.get(asked.metric, asked.metric),
-        "eps": None if asked.eps is None else f"{asked.eps:.6g}",
+        "eps": None if asked.eps is None else eps_text(asked.eps),
         "clean_acc": f"{100 * summary.clean_accuracy:.2f}",
         "number_of_samples": summary.done,
         "attacks": [each.name for each in header.attacks],

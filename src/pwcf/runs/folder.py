@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pwcf._common import atomic
+from pwcf._common.text import first_line
 from pwcf.runs.settings import RunError
 
 if TYPE_CHECKING:
     import pyarrow
 
 HEADER, RESULT, LOCK = "header.json", "result.json", "lock"
+# Known here as find_runs gives the runs of a benchmark in the order of its grid, not in that of their names.
 GRID = "grid.json"
 """in the folder of a benchmark: which runs it has, in their order"""
 _ROWS = re.compile(r"rows-(\d+)-(\d+)\.parquet")
@@ -204,6 +206,24 @@ def find_runs(path: str | os.PathLike[str]) -> list[Path]:
     raise RunError(f"{folder}: no run there (no {HEADER})")
 
 
+def check_unused(place: Path, mark: str, kind: str) -> None:
+    """Raise a RunError where a folder holds somebody's other files: files, but not ``mark``.
+
+    Args:
+        place: the folder, which need not be there.
+        mark: the file by which a folder of this kind is known.
+        kind: "run" or "benchmark".
+    """
+    if not place.is_dir() or (place / mark).exists():
+        return
+    names = sorted(path.name for path in place.iterdir() if path.name != LOCK and not path.name.endswith(".partial"))
+    if names:
+        raise RunError(
+            f"{place}: expected an empty folder or an earlier {kind}, found {', '.join(names[:3])}; "
+            "choose another --out"
+        )
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """A file that holds one JSON object."""
     try:
@@ -235,10 +255,12 @@ def read_rows(path: Path, columns: list[str] | None = None) -> pyarrow.Table:
     except FileNotFoundError:
         raise
     except (pyarrow.ArrowException, OSError) as error:
-        reason = str(error).partition("\n")[0]
-        raise RunError(
-            f"{path}: damaged ({reason}); remove this file and run the same command again: its samples are redone"
-        ) from error
+        raise RunError(damaged(path, first_line(error))) from error
+
+
+def damaged(path: Path, reason: str) -> str:
+    """The sentence about a file of rows or tensors that cannot be used."""
+    return f"{path}: damaged ({reason}); remove this file and run the same command again: its samples are redone"
 
 
 def _joins(group: list[RowsFile], following: RowsFile) -> bool:

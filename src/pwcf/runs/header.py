@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
-import importlib.metadata
 import os
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from pwcf._common.optional import installed_version
+from pwcf._common.wording import eps_text
 from pwcf.runs.settings import RunError, Settings
 
 SCHEMA = 1
@@ -114,9 +115,14 @@ def differences(there: Header, asked: Header) -> list[str]:
 def setting_differences(there: Settings, asked: Settings) -> list[str]:
     """Settings that decide the answers and are not as they were, in words. Files are compared by their content."""
     then, now = there.identity(), asked.identity()
+    told = {name: (repr(then[name]), repr(now[name])) for name in now}
+    if there.eps is not None and asked.eps is not None:
+        as_written = eps_text(there.eps), eps_text(asked.eps)
+        if as_written[0] != as_written[1]:  # digits that are left out may be all the difference
+            told["eps"] = as_written
     return [
-        f"{name} was {then[name]!r}, now {now[name]!r}"
-        for name in now
+        f"{name} was {old}, now {new}"
+        for name, (old, new) in told.items()
         if name not in BY_FINGERPRINT and then[name] != now[name]
     ]
 
@@ -138,20 +144,13 @@ class Environment:
         """That of this process, now."""
         return cls(
             datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            {name: version for name in PACKAGES if (version := _version(name)) is not None},
+            {name: version for name in PACKAGES if (version := installed_version(name)) is not None},
             platform.python_version(),
             platform.platform(),
             _processor(),
             os.cpu_count(),
             threads,
         )
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _processor() -> str:

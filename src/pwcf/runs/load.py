@@ -14,10 +14,10 @@ from pwcf._common.status import Status
 from pwcf.evaluation import Contribution, Run
 from pwcf.metrics import Custom, Metric, as_metric
 from pwcf.models import Passes
-from pwcf.problems import MaxLoss, MinRadius, Problem
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header, header_from
-from pwcf.runs.settings import RunError, Settings
+from pwcf.runs.resolve import problem_of
+from pwcf.runs.settings import RunError
 from pwcf.runs.shard import tensors_of
 from pwcf.runs.summary import warnings_of
 from pwcf.verify import AnswerEvidence
@@ -84,7 +84,7 @@ def load_run(path: str | os.PathLike[str], *, tensors: bool = True) -> RecordedR
     ]  # fmt: skip
     evidence = AnswerEvidence(column("stationarity"), column("violation"), column("shrink"), column("excess"))
     return RecordedRun(
-        _problem(header.settings),
+        problem_of(header.settings, _metric(header.settings.metric)),
         column("radius"),
         column("adversarial"),
         x_adv,
@@ -102,13 +102,6 @@ def load_run(path: str | os.PathLike[str], *, tensors: bool = True) -> RecordedR
         table,
         column("index"),
     )
-
-
-def _problem(settings: Settings) -> Problem:
-    metric = _metric(settings.metric)
-    if settings.eps is None:
-        return MinRadius(metric, targeted=settings.targeted)
-    return MaxLoss(metric, settings.eps, settings.loss, targeted=settings.targeted)
 
 
 def _metric(name: str) -> Metric:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from pwcf.data import DataError, Source
+from pwcf._common.errors import UserError
+from pwcf.data import Source
 from pwcf.runs.load import RecordedRun
 from pwcf.runs.resolve import open_source
 from pwcf.runs.settings import RunError, Settings
@@ -23,21 +24,19 @@ def original_images(run: RecordedRun, data: str | None = None) -> Tensor:
         data: where the data are now, if not where they were.
 
     Raises:
-        RunError: they cannot be opened, or an image is not the one that was attacked.
+        DataError: they cannot be opened or read.
+        RunError: an image is not the one that was attacked.
     """
     settings = run.header.settings if data is None else replace(run.header.settings, data=data)
     source = open_source(settings)
     images: list[Tensor] = []
-    try:
-        for place, image in _checked(source, run, range(len(run.index))):
-            if image is None:
-                raise RunError(
-                    f"{settings.data}: sample {int(run.index[place])} is not the image that was attacked; "
-                    "give data=, its place"
-                )
-            images.append(image)
-    except DataError as error:
-        raise RunError(str(error)) from error
+    for place, image in _checked(source, run, range(len(run.index))):
+        if image is None:
+            raise RunError(
+                f"{settings.data}: sample {int(run.index[place])} is not the image that was attacked; "
+                "give data=, its place"
+            )
+        images.append(image)
     return torch.stack(images) if images else torch.zeros((0, *run.header.shape))
 
 
@@ -65,7 +64,7 @@ class OriginalImages:
                 for place, image in _checked(source, run, missing):
                     if image is not None:
                         found[place] = image
-            except DataError as error:
+            except UserError as error:
                 reasons.append(f"{spec}: {error}")
                 continue
             except Exception as error:  # a library of the user's choice: a report is made without it
@@ -88,7 +87,7 @@ class OriginalImages:
         if key not in self._opened:
             try:
                 self._opened[key] = open_source(settings)
-            except RunError as error:
+            except UserError as error:
                 self._opened[key] = str(error)
             except Exception as error:  # as above
                 self._opened[key] = f"{settings.data}: cannot be opened ({type(error).__name__}: {error})"

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import nn
 
+from pwcf._common.text import first_line
 from pwcf.models import Classifier
 from pwcf.runs.engines import Worker
 from pwcf.runs.resolve import Reseeded, ResolvedSettings
@@ -68,8 +69,9 @@ class OnRay:
             cause = error.cause if isinstance(error.cause, RunError) else error
             raise RunError(str(cause).strip().rpartition("\n")[2]) from None
         except self.ray.exceptions.RayError as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise RunError(f"Ray: {reason}; what was recorded is kept, run the same command again") from error
+            raise RunError(
+                f"Ray: {first_line(error)}; what was recorded is kept, run the same command again"
+            ) from error
         return shard
 
     def _begin(self, settings: Settings) -> None:
@@ -86,10 +88,10 @@ class OnRay:
             if settings.address == "auto":
                 raise RunError(_no_cluster(settings.address, error)) from error
             # Something answers there. Ray tells of a missing token in its log alone.
-            reason = str(error).partition("\n")[0]
             raise RunError(
-                f"address: {settings.address!r} answers, but Ray could not join ({reason}); is it Ray's port, is its "
-                "version the same, and is RAY_AUTH_MODE=token set here and there if the cluster asks for a token?"
+                f"address: {settings.address!r} answers, but Ray could not join ({first_line(error)}); is it Ray's "
+                "port, is its version the same, and is RAY_AUTH_MODE=token set here and there if the cluster "
+                "asks for a token?"
             ) from error
 
 
@@ -105,8 +107,7 @@ def _check_answers(address: str) -> None:
 
 
 def _no_cluster(address: str, error: Exception) -> str:
-    reason = str(error).partition("\n")[0]
-    return f"address: no Ray cluster at {address!r} ({reason}); start one with: ray start --head"
+    return f"address: no Ray cluster at {address!r} ({first_line(error)}); start one with: ray start --head"
 
 
 # In one of Ray's processes: the worker it was sent, unpacked once for all of its chunks.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pwcf._common.errors import UserError
 from pwcf._common.status import Status
-from pwcf.data import DataError
+from pwcf._common.text import describe_error
 from pwcf.models import CountedClassifier
 from pwcf.problems import is_wrong
 from pwcf.runs.folder import RunFolder
@@ -48,13 +49,10 @@ def recheck_run(folder: RunFolder, header: Header, settings: Settings, loader: L
     """
     try:
         return _recheck_run(folder, header, settings, loader or Loader())
-    except (RunError, KeyboardInterrupt):
+    except UserError:
         raise
-    except DataError as error:
-        raise RunError(str(error)) from error
     except Exception as error:
-        reason = str(error).partition("\n")[0]
-        raise RunError(f"model, data: they do not fit this run ({type(error).__name__}: {reason})") from error
+        raise RunError(f"model, data: they do not fit this run ({describe_error(error)})") from error
 
 
 def _recheck_run(folder: RunFolder, header: Header, settings: Settings, loader: Loader) -> Rechecked:

@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
+from pwcf._common.text import describe_error, first_line
 from pwcf._common.user_code import UserCodeError, is_named_code, load_named
 from pwcf.attacks import PRESETS, Answer, Attack, CannotAnswer, as_attack, resolve_attacks
 from pwcf.attacks import Task as Asked
-from pwcf.data import DataError, Source, open_data
+from pwcf.data import Source, open_data
 from pwcf.evaluation import BUDGET
 from pwcf.metrics import Custom, Metric, as_metric
-from pwcf.models import Classifier
-from pwcf.models.loading import LoadedModel, ModelError, code_fingerprint, load_model
+from pwcf.models import Classifier, count_classes
+from pwcf.models.loading import LoadedModel, code_fingerprint, load_model
 from pwcf.problems import MaxLoss, MinRadius, Problem
 from pwcf.runs.header import AttackAbout
 from pwcf.runs.settings import RunError, Settings
@@ -52,6 +54,7 @@ class ResolvedSettings:
     """The problem and the attacks that settings name."""
 
     problem: Problem
+    """bound to the classifier"""
     attacks: list[Attack]
     """restarts included"""
     about: tuple[AttackAbout, ...]
@@ -60,29 +63,33 @@ class ResolvedSettings:
     """passes per sample, of all attacks together"""
     metric: str
     """which network measures, or a digest of the user's own distance; empty for other metrics"""
+    left_out: list[str]
+    """sentences: attacks of a preset that do not support the question"""
 
 
-def resolve(settings: Settings, classifier: Classifier, classes: int) -> ResolvedSettings:
+def resolve(settings: Settings, classifier: Classifier, images: Tensor) -> ResolvedSettings:
     """The problem and attacks of a run.
 
     Args:
         settings: of the run.
         classifier: the model they are about.
-        classes: how many the model has.
+        images: (n, ...) some of the data; the model is asked once, about the first.
 
     Raises:
         UnsupportedError: an attack that was named does not support the question.
-        RunError: a name stands for nothing.
+        RunError: a name stands for nothing, or model and data do not fit.
     """
+    classes = _classes(classifier, images)
     try:
         problem, metric = _problem_and_about(settings)
+        problem = problem.bind(classifier)
         codes: dict[int, str] = {}
         named = [_own_attack(name, codes) if is_named_code(name) else name for name in settings.attacks]
-        chosen = resolve_attacks(named, problem.bind(classifier), classes, BUDGET)
+        chosen = resolve_attacks(named, problem, classes, BUDGET)
     except CannotAnswer as error:
-        raise UnsupportedError(str(error).partition("\n")[0]) from error
+        raise UnsupportedError(first_line(error)) from error
     except (TypeError, ValueError, ImportError, FileNotFoundError) as error:
-        raise RunError(str(error).partition("\n")[0]) from error
+        raise RunError(first_line(error)) from error
     attacks: list[Attack] = list(chosen.attacks)
     for number in range(2, settings.restarts + 1):
         attacks += [Reseeded(attack, number) for attack in chosen.attacks]
@@ -92,7 +99,17 @@ def resolve(settings: Settings, classifier: Classifier, classes: int) -> Resolve
         code = f", code {codes[id(own)]}" if id(own) in codes else ""
         told.append(AttackAbout(attack.name, attack.about + code, attack.black_box))
     budget = (settings.budget or chosen.budget) * settings.restarts
-    return ResolvedSettings(problem, attacks, tuple(told), budget, metric)
+    return ResolvedSettings(problem, attacks, tuple(told), budget, metric, chosen.left_out)
+
+
+def _classes(classifier: Classifier, images: Tensor) -> int:
+    try:
+        return count_classes(classifier, images)
+    except Exception as error:
+        raise RunError(
+            f"model: cannot take inputs of shape {tuple(images.shape[1:])} of the data ({describe_error(error)}); "
+            "check resize and crop, or that model and data belong together"
+        ) from error
 
 
 def resolve_problem(settings: Settings) -> Problem:
@@ -100,7 +117,7 @@ def resolve_problem(settings: Settings) -> Problem:
     try:
         return _problem_and_about(settings)[0]
     except (TypeError, ValueError, ImportError, FileNotFoundError) as error:
-        raise RunError(str(error).partition("\n")[0]) from error
+        raise RunError(first_line(error)) from error
 
 
 def resolve_metric(name: str) -> Metric:
@@ -119,7 +136,7 @@ def check_names(metrics: Iterable[str], attacks: Iterable[str]) -> None:
             elif name not in PRESETS:
                 as_attack(name)
     except (TypeError, ValueError, ImportError, FileNotFoundError) as error:
-        raise RunError(str(error).partition("\n")[0]) from error
+        raise RunError(first_line(error)) from error
 
 
 def _problem_and_about(settings: Settings) -> tuple[Problem, str]:
@@ -131,9 +148,14 @@ def _problem_and_about(settings: Settings) -> tuple[Problem, str]:
         told = f"{told or metric.name}, code {code_fingerprint(own)[:CODE_DIGITS]}"
     elif not told and isinstance(metric, Custom):
         told = f"{metric.name}, code {code_fingerprint(metric.function)[:CODE_DIGITS]}"
+    return problem_of(settings, metric), told
+
+
+def problem_of(settings: Settings, metric: Metric) -> Problem:
+    """The question that settings ask, in a metric that was made from their name of it."""
     if settings.eps is None:
-        return MinRadius(metric, targeted=settings.targeted), told
-    return MaxLoss(metric, settings.eps, settings.loss, targeted=settings.targeted), told
+        return MinRadius(metric, targeted=settings.targeted)
+    return MaxLoss(metric, settings.eps, settings.loss, targeted=settings.targeted)
 
 
 def _own_metric(name: str) -> Any:
@@ -154,10 +176,8 @@ def _own_attack(name: str, codes: dict[int, str]) -> Attack:
     try:
         made = found() if isinstance(found, type) or _needs_nothing(found) else found
     except Exception as error:
-        reason = str(error).partition("\n")[0]
         raise RunError(
-            f"attacks: {name!r}: expected an attack, or what makes one without arguments "
-            f"({type(error).__name__}: {reason})"
+            f"attacks: {name!r}: expected an attack, or what makes one without arguments ({describe_error(error)})"
         ) from error
     attack = as_attack(made)
     codes[id(attack)] = _code_of(name, made)[:CODE_DIGITS]
@@ -187,11 +207,15 @@ def check_devices(settings: Settings) -> None:
     if not settings.devices:
         raise RunError(f"device: expected cpu, cuda, ...; found {settings.device!r}")
     for device in settings.devices:
-        try:
-            torch.ones(1, device=device).cpu()
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
-            reason = str(error).partition("\n")[0]
-            raise RunError(f"device: {device!r} cannot be used here ({reason}); cpu always can") from error
+        check_device(device)
+
+
+def check_device(device: str, option: str = "device") -> None:
+    """Raise a RunError, which begins with the option's name, where torch cannot compute on a device."""
+    try:
+        torch.ones(1, device=device).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise RunError(f"{option}: {device!r} cannot be used here ({first_line(error)}); cpu always can") from error
 
 
 def open_model(settings: Settings) -> LoadedModel:
@@ -199,25 +223,19 @@ def open_model(settings: Settings) -> LoadedModel:
     many = {"mean": settings.mean, "std": settings.std}
     given = {name: (value[0] if len(value) == 1 else value) for name, value in many.items() if value}
     bounds = (settings.bounds[0], settings.bounds[1])
-    try:
-        return load_model(settings.model, weights=settings.weights, bounds=bounds, device=settings.devices[0], **given)
-    except ModelError as error:
-        raise RunError(str(error)) from error
+    return load_model(settings.model, weights=settings.weights, bounds=bounds, device=settings.devices[0], **given)
 
 
 def open_source(settings: Settings) -> Source:
     """The data that settings name."""
-    try:
-        return open_data(
-            settings.data,
-            labels=settings.labels,
-            resize=settings.resize,
-            crop=settings.crop,
-            split=settings.split,
-            bounds=(settings.bounds[0], settings.bounds[1]),
-        )
-    except DataError as error:
-        raise RunError(str(error)) from error
+    return open_data(
+        settings.data,
+        labels=settings.labels,
+        resize=settings.resize,
+        crop=settings.crop,
+        split=settings.split,
+        bounds=(settings.bounds[0], settings.bounds[1]),
+    )
 
 
 @dataclass

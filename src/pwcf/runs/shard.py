@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from pwcf._common import atomic
+from pwcf._common.text import first_line
 from pwcf.evaluation import Run
 from pwcf.losses import as_loss
 from pwcf.metrics import as_metric, distance64
 from pwcf.problems import MaxLoss
-from pwcf.runs.folder import RunFolder
+from pwcf.runs.folder import RunFolder, damaged
 from pwcf.runs.header import Header
 from pwcf.runs.settings import RunError
 from pwcf.runs.summary import SENTENCES
@@ -121,11 +122,11 @@ def read_tensors(folder: RunFolder, number: int, indices: list[int]) -> dict[str
     except FileNotFoundError:
         raise RunError(f"{path}: missing; run the same command again: its samples are redone") from None
     except (SafetensorError, OSError) as error:
-        raise RunError(_damaged(path, str(error))) from error
+        raise RunError(damaged(path, first_line(error))) from error
     if set(tensors) != {"x_adv", "index"} or tensors["index"].tolist() != indices:
-        raise RunError(_damaged(path, "it has other tensors or samples than its rows"))
+        raise RunError(damaged(path, "it has other tensors or samples than its rows"))
     if len(tensors["x_adv"]) != len(indices):
-        raise RunError(_damaged(path, f"it has {len(tensors['x_adv'])} points for {len(indices)} samples"))
+        raise RunError(damaged(path, f"it has {len(tensors['x_adv'])} points for {len(indices)} samples"))
     return tensors
 
 
@@ -146,15 +147,10 @@ def check_tensors(folder: RunFolder, number: int, samples: int) -> bool:
         with safe_open(path, framework="pt") as file:
             counts = {name: file.get_slice(name).get_shape()[0] for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
-        raise RunError(_damaged(path, str(error))) from error
+        raise RunError(damaged(path, first_line(error))) from error
     if counts != {"x_adv": samples, "index": samples}:
-        raise RunError(_damaged(path, f"expected x_adv and index of {samples} samples, found {counts}"))
+        raise RunError(damaged(path, f"expected x_adv and index of {samples} samples, found {counts}"))
     return True
-
-
-def _damaged(path: Path, reason: str) -> str:
-    reason = reason.partition("\n")[0]
-    return f"{path}: damaged ({reason}); remove this file and run the same command again: its samples are redone"
 
 
 def digest(image: Tensor) -> str:

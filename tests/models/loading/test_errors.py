@@ -40,7 +40,7 @@ def test_wrong_specs_are_told(folder: Path, form: str, message: str) -> None:
     [
         ("no_such_package.nets:factory", "expected a module no_such_package, found none in the current folder"),
         ("nets.deeper:factory", "expected a module nets.deeper, found none|nets.deeper cannot be imported"),
-        ("not-a-name:factory", "expected package.module:callable or .* found 'not-a-name' before the colon"),
+        ("not-a-name:factory", "expected package.module:name or .* found 'not-a-name' before the colon"),
         ("broken:factory", r"broken cannot be imported \(ModuleNotFoundError: No module named 'no_such_library'\)"),
         ("resnet18", "model: expected one of package.module:callable, .*, found 'resnet18'"),
         ("timm:", "expected a name behind timm:, found none; write timm:NAME"),

@@ -9,8 +9,8 @@ import typer
 from rich.markup import escape
 
 from pwcf._common.wording import share_text
-from pwcf.cli.commands.show import Runs, all_runs
 from pwcf.cli.console import Json, console, print_json, table
+from pwcf.cli.summaries import Runs, all_runs
 
 
 def add_to(app: typer.Typer) -> None:

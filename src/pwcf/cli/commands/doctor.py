@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import platform
 import time
 from typing import Any
 
 import typer
 
+from pwcf._common.optional import installed_version
 from pwcf.cli.console import Json, console, print_json, table
 
 EXTRAS = {
@@ -47,7 +46,7 @@ def _command(json: Json = False) -> None:
         "threads": str(torch.get_num_threads()),
         "devices": ", ".join(_devices(torch)),
     }
-    extras = {name: _version(name) for name in EXTRAS}
+    extras = {name: installed_version(name) for name in EXTRAS}
     ok, said = _self_test()
     if json:
         print_json({**machine, "extras": extras, "self_test": {"ok": ok, "said": said}})
@@ -69,13 +68,6 @@ def _devices(torch: Any) -> list[str]:
     found = ["cpu"]
     found += [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
     return found + (["mps"] if torch.backends.mps.is_available() else [])
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _self_test() -> tuple[bool, str]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pwcf._common.text import parse_fraction
-from pwcf.cli.commands.show import all_runs
 from pwcf.cli.console import CommandError, console, table
+from pwcf.cli.summaries import all_runs
 
 if TYPE_CHECKING:
     from pwcf.analysis import Trace

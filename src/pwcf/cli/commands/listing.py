@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pwcf._common.text import first_line
+from pwcf._common.wording import eps_text
 from pwcf.cli.console import Json, console, print_json, table
 
 if TYPE_CHECKING:
@@ -55,9 +57,9 @@ def _metrics(json: Json = False) -> None:
     lines = [["l1, l1.5, l2, l8, linf, ...", "yes", "any l_p with p >= 1"]]
     for name, make in NAMED.items():
         try:
-            lines.append([name, "yes", make().about or _first_line(make)])
+            lines.append([name, "yes", make().about or first_line(inspect.getdoc(make) or "")])
         except (ImportError, FileNotFoundError) as error:
-            lines.append([name, "no", str(error).partition("\n")[0].partition(". ")[0]])
+            lines.append([name, "no", first_line(error).partition(". ")[0]])
     lines.append(["module:function", "yes", "your own: (reference, candidate) -> one distance a sample"])
     if json:
         print_json([{"name": name, "here": here == "yes", "about": what} for name, here, what in lines])
@@ -81,7 +83,7 @@ def _zoo(json: Json = False) -> None:
         )
         return
     out = console()
-    heads = ["network", "trained for", "clean", *(f"{metric} {eps:g}" for metric, eps in cards[0].eps.items())]
+    heads = ["network", "trained for", "clean", *(f"{metric} {eps_text(eps)}" for metric, eps in cards[0].eps.items())]
     out.print(table(heads, [_of_card(card) for card in cards]))
     out.print(
         f"\nClean accuracy on the 10,000 test images; robust accuracy, within so much in\n"
@@ -92,10 +94,6 @@ def _zoo(json: Json = False) -> None:
 
 def _of_card(card: Card) -> list[str]:
     recipe = card.recipe
-    goal = "-" if recipe.metric is None or recipe.eps is None else f"{recipe.metric} {recipe.eps:g}"
+    goal = "-" if recipe.metric is None or recipe.eps is None else f"{recipe.metric} {eps_text(recipe.eps)}"
     shares = (card.clean_accuracy, *card.robust_accuracy_200.values())
     return [f"zoo:{card.name}", goal, *(f"{share:.1%}" for share in shares)]
-
-
-def _first_line(thing: object) -> str:
-    return (inspect.getdoc(thing) or "").partition("\n")[0]

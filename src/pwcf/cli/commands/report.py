@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from pwcf.cli.commands.show import Runs, all_runs
 from pwcf.cli.console import CommandError, Json, console, print_json
+from pwcf.cli.summaries import Runs, all_runs
 
 To = Annotated[Path, typer.Option("--out", "-o", help="File to write.")]
 Title = Annotated[str | None, typer.Option(help="Of the page; default: the models' names.")]

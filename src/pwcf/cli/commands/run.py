@@ -11,6 +11,7 @@ import typer
 
 from pwcf.cli.console import INTERRUPTED, Json, print_json
 from pwcf.cli.options import read_config, said, with_options
+from pwcf.cli.summaries import print_summary
 from pwcf.runs import settings_from
 
 HELP = """Evaluate a model on a data set, into a folder.
@@ -33,22 +34,19 @@ def _command(config: Path | None, json: bool, quiet: bool, **given: Any) -> None
     settings = settings_from(asked)
 
     from pwcf.cli.progress import listeners
-    from pwcf.runs import execute, prepare, summarize
-    from pwcf.runs.summary import COLUMNS
+    from pwcf.runs import execute, prepare
 
     try:
         # What the user's own code prints is not the result.
         with contextlib.redirect_stdout(sys.stderr):
             prepared = prepare(settings, asked)
-            folder = execute(prepared, listeners(settings, quiet=quiet or json))
+            summary = execute(prepared, listeners(settings, quiet=quiet or json))
     except KeyboardInterrupt:
         typer.echo("pwcf: interrupted; the same command goes on where it stopped", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    summary = summarize(prepared.header, folder.rows(list(COLUMNS)))
+    out = Path(prepared.settings.out)
     if json:
-        print_json({"out": str(folder.path), **summary.to_json()})
+        print_json({"out": str(out), **summary.to_json()})
         return
-    from pwcf.cli.commands.show import print_summary
-
     print_summary(prepared.header, summary)
-    typer.echo(f"\nRecorded in {folder.path}. See it again: pwcf show {folder.path}")
+    typer.echo(f"\nRecorded in {out}. See it again: pwcf show {out}")

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pwcf._common.text import parse_fraction
-from pwcf.cli.console import INTERRUPTED, CommandError, print_json
+from pwcf._common.wording import eps_text
+from pwcf.cli.console import INTERRUPTED, CommandError, Json, print_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -77,7 +78,7 @@ def _command(
     threads: Threads = None,
     force: Force = False,
     quiet: Quiet = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     out = out.expanduser()
     _check_places(out, force)
@@ -273,34 +274,25 @@ def _classifier(spec: str, weights: Path | None, device: str, seed: int) -> tupl
 
     from pwcf import zoo
     from pwcf.models import Classifier
-    from pwcf.models.loading import ModelError, load_model
+    from pwcf.models.loading import load_model
+    from pwcf.runs.resolve import check_device
 
-    try:
-        torch.ones(1, device=device).cpu()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).partition("\n")[0]
-        raise CommandError(f"--device: {device!r} cannot be used here ({reason}); cpu always can") from error
+    check_device(device, "--device")
     torch.manual_seed(seed)
     prefix, _, name = spec.partition(":")
     if prefix == "zoo" and name in zoo.architectures() and weights is None:
         return Classifier(zoo.make(name).to(device)), f"{spec}, random weights"
-    try:
-        loaded = load_model(spec, weights=weights, device=device)
-    except ModelError as error:
-        raise CommandError(str(error)) from error
+    loaded = load_model(spec, weights=weights, device=device)
     return loaded.classifier, loaded.about
 
 
 def _samples(spec: str, limit: int | None, bounds: tuple[float, float]) -> tuple[Tensor, Tensor, str]:
     """All of them: they are seen in random order, again and again."""
-    from pwcf.data import DataError, open_data
+    from pwcf.data import open_data
 
     part = {"split": "train"} if spec.startswith(NAMED) else {}
-    try:
-        source = open_data(spec, bounds=bounds, **part)  # type: ignore[arg-type]
-        images, labels = source.read(0, min(len(source), limit or len(source)))
-    except DataError as error:
-        raise CommandError(str(error)) from error
+    source = open_data(spec, bounds=bounds, **part)  # type: ignore[arg-type]
+    images, labels = source.read(0, min(len(source), limit or len(source)))
     return images, labels, source.about
 
 
@@ -313,8 +305,6 @@ def _how_to_evaluate(model: str, out: Path, metric: str | None, eps: float | Non
 
 def _eps_words(eps: float) -> str:
     """Steps of 8-bit images as fractions, all else with all digits: the command is to ask the same."""
-    from pwcf.analysis import eps_text
-
     text = eps_text(eps)
     return text if "/" in text else repr(eps)
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pwcf._common.errors import UserError
 from pwcf._common.optional import import_optional
 from pwcf.models.classifier import Classifier, Logits
 
@@ -17,7 +18,7 @@ PerChannel = float | list[float] | None
 """a mean or std: one number, or one per channel"""
 
 
-class ModelError(Exception):
+class ModelError(UserError):
     """A model that cannot be loaded as it was asked for: one line that says what to do."""
 
 
