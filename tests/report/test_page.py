@@ -1,6 +1,7 @@
 """``pwcf report``: what is in the page, that it is safe and self-contained, and how it behaves in a real browser."""
 
 import base64
+import dataclasses
 import io
 import json
 import re
@@ -11,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
 import torch
 from PIL import Image
@@ -453,11 +455,11 @@ def test_a_curve_is_read_by_pointer_and_by_keys(visit: Visit, grey: Place) -> No
     plot.scroll_into_view_if_needed()
     plot.hover(position={"x": 200, "y": 80})
     values = figure.locator(".legend .value").all_inner_texts()
-    assert all(re.fullmatch(r"\d+\.\d %", text) for text in values)
+    assert all(re.fullmatch(r"\d+\.\d%", text) for text in values)
     eps = float(figure.locator(".reading").inner_text().rpartition("=")[2])
     # The legend and eps are read off the plot to three digits.
     expected = [load_run(grey.path / name, tensors=False).robust_accuracy_at(eps) for name in ("first-l2", "second-l2")]
-    assert [float(text.removesuffix(" %")) / 100 for text in values] == pytest.approx(expected, abs=0.04)
+    assert [float(text.removesuffix("%")) / 100 for text in values] == pytest.approx(expected, abs=0.04)
     visit.page.mouse.move(0, 0)
     plot.focus()
     plot.press("Home")
@@ -709,7 +711,7 @@ def test_extremes_a_model_that_is_always_wrong_and_one_that_is_never(browser, tm
         medians = {"right": ["∞", "–"], "wrong": ["–", "–"]}[name]  # beyond all, or not there
         assert column(visit, "median radius") == medians
         assert visit.page.locator(".entry .number").first.inner_text().startswith(medians[0])
-        assert {"right": "100.0 %", "wrong": "0.0 %"}[name] in told
+        assert {"right": "100.0%", "wrong": "0.0%"}[name] in told
         assert "NaN" not in visit.page.locator("main").inner_text()
         assert "undefined" not in visit.page.locator("main").inner_text()
         visit.page.locator(".sample button").first.click()
@@ -919,7 +921,7 @@ def test_what_open_searches_may_gain_is_their_own_median(grey: Place) -> None:
     assert 1 < left.sum() < analysis.found_in(run).sum()
     expected = np.nanmedian(run.evidence.shrink[left].numpy())
     evidence = payload_of(folders(grey, "second-l2")).content["cards"][0]["runs"][0]["evidence"][1]
-    assert f"(by {100 * expected:.2f} % in the median" in evidence
+    assert f"(by {expected:.2%} in the median" in evidence
 
 
 def test_samples_without_logits_are_not_called_misclassified(mixed: Place) -> None:
@@ -979,7 +981,10 @@ def test_24_curves_of_one_panel_look_different(mixed: Place) -> None:
     many = [PageRun(f"run {i}", f"run {i}", run, mixed.path, "data") for i in range(24)]
     assert sorted(tones(many)) == list(range(24))
     # Of other data: counted anew once the colours are used up.
-    others = [PageRun(f"other {i}", f"other {i}", run, mixed.path, "others") for i in range(8)]
+    images = pyarrow.array([f"other {i}" for i in range(len(run.rows))])
+    rows = run.rows.set_column(run.rows.column_names.index("image"), "image", images)
+    other = dataclasses.replace(run, rows=rows)
+    others = [PageRun(f"other {i}", f"other {i}", other, mixed.path, "others") for i in range(8)]
     assert len(set(tones(many + others)[24:])) == 8
     assert max(tones(many + others)) < 24
 

@@ -12,11 +12,7 @@ from typing import Any
 
 import numpy as np
 
-MISCLASSIFIED = "already-misclassified"
-"""status of a sample that the model gets wrong as it is"""
-UNDEFINED = "nonfinite"
-"""status of a sample for which the model gives no finite logits"""
-CONVERGED = "converged"
+from pwcf._common.status import Status
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Column = Any
@@ -25,12 +21,12 @@ Column = Any
 
 def defined(status: Sequence[str]) -> Mask:
     """(n,) the model gives finite logits."""
-    return ~_equal(status, UNDEFINED)
+    return ~_equal(status, Status.NONFINITE)
 
 
 def attacked(status: Sequence[str]) -> Mask:
     """(n,) classified correctly as they are, so that there was something to attack."""
-    return ~_equal(status, MISCLASSIFIED) & ~_equal(status, UNDEFINED)
+    return ~_equal(status, Status.ALREADY_MISCLASSIFIED) & ~_equal(status, Status.NONFINITE)
 
 
 def found(status: Sequence[str], adversarial: Column) -> Mask:
@@ -41,7 +37,7 @@ def found(status: Sequence[str], adversarial: Column) -> Mask:
 
 def converged(status: Sequence[str]) -> Mask:
     """(n,) min-radius: a point was found, and the evidence says that nothing is left to gain nearby."""
-    return _equal(status, CONVERGED)
+    return _equal(status, Status.CONVERGED)
 
 
 def clean_accuracy(status: Sequence[str]) -> float:
@@ -72,6 +68,21 @@ def median_radius(status: Sequence[str], radius: Column) -> float:
     return quantile(np.sort(np.asarray(radius, dtype=np.float64)[attacked(status)]), 0.5)
 
 
+def broken_alone(broken: Column, attacked: Column) -> list[int]:
+    """(a,) How many samples each of several runs or attacks breaks that no other one breaks.
+
+    A sample counts only if every one of them had to attack it: what one model misclassifies as it is is no merit of
+    the attack on that model.
+
+    Args:
+        broken: (a, n) bool, where each has a verified adversarial point.
+        attacked: (n,) bool, classified correctly as they are by the models of all of them.
+    """
+    verdicts = np.asarray(broken, dtype=bool)
+    only = verdicts & (verdicts.sum(0) == 1) & np.asarray(attacked, dtype=bool)
+    return [int(count) for count in only.sum(1)]
+
+
 def mean_passes(status: Sequence[str], passes: Column) -> float:
     """Over the attacked samples; NaN where there is none."""
     return _mean(np.asarray(passes)[attacked(status)])
@@ -89,10 +100,22 @@ def quantile(rising: Column, q: float) -> float:
     return low if math.isinf(high) or low == high else low + (place - math.floor(place)) * (high - low)
 
 
+def quantiles(values: Column, at: Sequence[float]) -> list[float]:
+    """Quantiles of values (n,) in any order; values that are not known (NaN) are left out."""
+    rising = np.sort(np.asarray(values, dtype=np.float64))
+    rising = rising[~np.isnan(rising)]
+    return [quantile(rising, q) for q in at]
+
+
+def median(values: Column) -> float:
+    """Median of values (n,) in any order, by the rule of ``quantile``; NaN of none."""
+    return quantiles(values, (0.5,))[0]
+
+
 def _mean(values: Column) -> float:
     return float(values.mean()) if len(values) else math.nan
 
 
-def _equal(status: Sequence[str], value: str) -> Mask:
+def _equal(status: Sequence[str], member: Status) -> Mask:
     # As objects: a list of no texts would become floats.
-    return np.asarray(np.asarray(status, dtype=object) == value, dtype=np.bool_)
+    return np.asarray(np.asarray(status, dtype=object) == member.value, dtype=np.bool_)

@@ -32,6 +32,20 @@ def question_text(
     return words + (", targeted" if targeted else "")
 
 
-def share_text(share: float) -> str:
-    """A share in percent with one digit; a dash where it is not known."""
-    return "–" if math.isnan(share) else f"{share:.1%}"
+def share_text(share: float, digits: int = 1) -> str:
+    """A share in percent, wherever one is shown: ``35.0%``.
+
+    0 and 100 are said only where they are exact (else ``<0.1%`` and ``>99.9%``); a dash where the share is not known.
+
+    Args:
+        share: 0 to 1, or NaN.
+        digits: after the point.
+    """
+    if math.isnan(share):
+        return "–"
+    text, step = f"{share:.{digits}%}", 10.0**-digits
+    if share > 0 and text == f"{0:.{digits}%}":
+        return f"<{step:.{digits}f}%"
+    if share < 1 and text == f"{1:.{digits}%}":
+        return f">{100 - step:.{digits}f}%"
+    return text

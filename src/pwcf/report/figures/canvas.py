@@ -71,7 +71,16 @@ class NothingToShow(ValueError):
 
 
 def drawn(function: Callable[P, Figure]) -> Callable[P, Figure]:
-    """In the style of all figures, whatever the caller's own; an error in one sentence where matplotlib is missing."""
+    """Decorate a figure function: it draws in the style of all figures, whatever the caller's settings.
+
+    Where matplotlib is missing an error says so in one sentence.
+
+    Args:
+        function: returns a ``matplotlib.figure.Figure``.
+
+    Returns:
+        The same function, in the common style.
+    """
 
     @wraps(function)
     def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
@@ -240,18 +249,18 @@ def edges_of(values: Tensor, bins: int = BINS[1], logarithmic: bool = False) -> 
     return [float(edge) for edge in torch.linspace(low, high, bins + 1, dtype=torch.float64)]
 
 
-def percent(share: float) -> str:
-    """Whole ones, and 0 or 100 only where that is exact. The space does not break."""
-    whole = round(100 * share)
-    if whole == 0 and share > 0:
-        return "<\u00a01\u00a0%"
-    if whole == 100 and share < 1:
-        return ">\u00a099\u00a0%"
-    return f"{whole}\u00a0%"
-
-
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """As PDF, PNG or SVG by its ending: whole or not at all, text as text, the same bytes every time."""
+    """Write a figure as PDF, PNG or SVG, by the ending of the name.
+
+    The file is written whole or not at all, text stays text, and the same figure gives the same bytes.
+
+    Args:
+        figure: any of matplotlib's.
+        path: ends in .pdf, .png (300 dpi) or .svg; its folder is made if it is not there.
+
+    Returns:
+        The path.
+    """
     import matplotlib
 
     path = Path(path)
