@@ -21,10 +21,12 @@ from browser import Visit, started
 from pwcf import analysis
 from pwcf._common.atomic import WriteError
 from pwcf.cli import main
-from pwcf.report import write_page
+from pwcf.report import FIGURES, TABLES, figures, write_figures, write_page
 from pwcf.report.page.gallery import are_images, note_on, perturbation_of, picture_of
 from pwcf.report.page.payload import command_of, payload_of
 from pwcf.report.page.runs import PageRun, embedded_json, tones
+from pwcf.report.registry import FigureKind, TableKind
+from pwcf.report.table_format import Table
 from pwcf.runs import RunFolder, load_run
 from runfolders import Place
 
@@ -936,6 +938,26 @@ def test_samples_without_logits_are_not_called_misclassified(mixed: Place) -> No
 
 def test_rivals_are_found_among_runs_of_other_data(mixed: Place) -> None:
     assert [each["runs"] for each in told(mixed, "plain", "other", "fab")["agreements"]] == [[0, 2]]
+
+
+def test_a_kind_in_the_registry_is_all_that_command_folder_and_page_need(
+    mixed: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = TableKind(
+        "passes of every run",
+        lambda runs, choices: Table.of(map(analysis.termination_of, runs.values()), {"most passes": "budget"}),
+        on_page=lambda runs: runs,
+    )
+    figure = FigureKind("the same, drawn", lambda runs, choices: figures.loss_clipping())
+    monkeypatch.setitem(TABLES, "toy", table)
+    monkeypatch.setitem(FIGURES, "toy", figure)
+    (shown,) = (each for each in told(mixed, "plain")["tables"] if each["name"] == "toy")
+    run = load_run(mixed.path / "plain")
+    assert [list(row) for row in shown["rows"]] == [[run.header.budget]]
+    names = {path.name for path in write_figures({"plain": run}, tmp_path).files}
+    assert {"toy.pdf", "toy.png", "table-toy.tex", "table-toy.md"} <= names
+    assert main(["table", "toy", str(mixed.path / "plain")]) == 0
+    assert f"| {run.header.budget} |" in capsys.readouterr().out
 
 
 def test_runs_that_can_be_compared_have_the_tables_of_the_registry(browser, mixed: Place, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the statistics of a run mean, each defined once, on plain columns and without a network library.
+"""The statistics of a run, each defined once, on plain columns and without a network library.
 
 ``status`` is one text per sample: the values of ``pwcf.Status``. ``adversarial`` says where there is a verified
 adversarial point (the sample itself where it is misclassified), ``radius`` how far it is: inf where there is none.
@@ -20,23 +20,23 @@ Column = Any
 
 
 def defined(status: Sequence[str]) -> Mask:
-    """(n,) the model gives finite logits."""
+    """Mask (n,) of the samples for which the model gives finite logits."""
     return ~_equal(status, Status.NONFINITE)
 
 
 def attacked(status: Sequence[str]) -> Mask:
-    """(n,) classified correctly as they are, so that there was something to attack."""
+    """Mask (n,) of the samples classified correctly as they are, so that there was something to attack."""
     return ~_equal(status, Status.ALREADY_MISCLASSIFIED) & ~_equal(status, Status.NONFINITE)
 
 
 def found(status: Sequence[str], adversarial: Column) -> Mask:
-    """(n,) attacked, and a verified adversarial point was found."""
+    """Mask (n,) of the attacked samples with a verified adversarial point."""
     verified: Mask = np.asarray(adversarial, dtype=bool)
     return attacked(status) & verified
 
 
 def converged(status: Sequence[str]) -> Mask:
-    """(n,) min-radius: a point was found, and the evidence says that nothing is left to gain nearby."""
+    """Mask (n,) of the samples whose min-radius search converged: the evidence leaves nothing to gain nearby."""
     return _equal(status, Status.CONVERGED)
 
 
@@ -46,7 +46,7 @@ def clean_accuracy(status: Sequence[str]) -> float:
 
 
 def robust_accuracy(status: Sequence[str], adversarial: Column) -> float:
-    """Max-loss: share of all samples without an adversarial point.
+    """Robust accuracy of max-loss: the share of all samples without an adversarial point.
 
     Samples that are misclassified as they are, and samples without finite logits, count as broken. NaN of no samples.
     """
@@ -54,22 +54,22 @@ def robust_accuracy(status: Sequence[str], adversarial: Column) -> float:
 
 
 def robust_accuracy_at(status: Sequence[str], radius: Column, eps: float) -> float:
-    """Min-radius: share of all samples whose radius is larger than eps; NaN of no samples."""
+    """Robust accuracy of min-radius: the share of all samples whose radius is larger than eps; NaN of no samples."""
     return _mean((np.asarray(radius) > eps) & defined(status))
 
 
 def mean_radius(status: Sequence[str], adversarial: Column, radius: Column) -> float:
-    """Over the attacked samples with a point, so the number found belongs beside it; NaN where there is none."""
+    """Mean radius of the attacked samples with a point, so the number found belongs beside it; NaN if there is none."""
     return _mean(np.asarray(radius)[found(status, adversarial)])
 
 
 def median_radius(status: Sequence[str], radius: Column) -> float:
-    """Over all attacked samples: half of them have a point that is no farther. inf where most have none."""
+    """Median radius of all attacked samples: half of them have a point no farther away; inf where most have none."""
     return quantile(np.sort(np.asarray(radius, dtype=np.float64)[attacked(status)]), 0.5)
 
 
 def broken_alone(broken: Column, attacked: Column) -> list[int]:
-    """(a,) How many samples each of several runs or attacks breaks that no other one breaks.
+    """How many samples each of several runs or attacks breaks that no other one breaks.
 
     A sample counts only if every one of them had to attack it: what one model misclassifies as it is is no merit of
     the attack on that model.
@@ -77,6 +77,9 @@ def broken_alone(broken: Column, attacked: Column) -> list[int]:
     Args:
         broken: (a, n) bool, where each has a verified adversarial point.
         attacked: (n,) bool, classified correctly as they are by the models of all of them.
+
+    Returns:
+        (a,) counts.
     """
     verdicts = np.asarray(broken, dtype=bool)
     only = verdicts & (verdicts.sum(0) == 1) & np.asarray(attacked, dtype=bool)
@@ -84,12 +87,12 @@ def broken_alone(broken: Column, attacked: Column) -> list[int]:
 
 
 def mean_passes(status: Sequence[str], passes: Column) -> float:
-    """Over the attacked samples; NaN where there is none."""
+    """Mean number of passes of the attacked samples; NaN where there is none."""
     return _mean(np.asarray(passes)[attacked(status)])
 
 
 def quantile(rising: Column, q: float) -> float:
-    """Of rising values, between neighbours as numpy does; NaN of none.
+    """Quantile of rising values, interpolated between neighbours as numpy does; NaN of none.
 
     Between a radius and infinity there is no mean: the radius is taken, which so many samples have at most.
     """

@@ -6,7 +6,14 @@ import math
 
 
 def eps_text(eps: float) -> str:
-    """An eps as papers write it: steps of 8-bit images as fractions (8/255), other numbers with up to four digits."""
+    """An eps as papers write it: steps of 8-bit images as fractions (8/255), other numbers with up to four digits.
+
+    Args:
+        eps: >= 0.
+
+    Returns:
+        The text that terminal, page, tables and figures show.
+    """
     steps = eps * 255
     if 0.5 < steps < 64 and abs(steps - round(steps)) < 1e-6 and float(f"{eps:.3g}") != eps:
         return f"{round(steps)}/255"
@@ -24,6 +31,9 @@ def question_text(
         loss: of max-loss; None leaves it out, where it is the usual one.
         targeted: whether labels are wanted classes.
         per_sample: every sample has its own eps.
+
+    Returns:
+        The text that terminal, page, tables and figures show.
     """
     words = metric
     if per_sample or eps is not None:

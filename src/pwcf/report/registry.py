@@ -81,7 +81,7 @@ class TableKind:
 
 
 def _radii(runs: Runs, choices: Choices) -> Figure:
-    """Without a word about eps: those that max-loss runs among these were asked about."""
+    """Distribution of radii; unless eps are given, those of max-loss runs among the runs are marked."""
     metrics = {metric_name(run) for run in runs.values()}
     eps = {metric: choices.eps_for(metric) for metric in metrics}
     if not choices.eps:
@@ -98,7 +98,10 @@ def _comparison(runs: Runs, choices: Choices) -> Figure:
 
 
 def pairs_of(runs: Runs) -> dict[str, Pair]:
-    """Two runs; or of every model and metric the first min-radius run against each other one, by their title."""
+    """Pairs of runs to compare, by title.
+
+    Two runs are a pair. Of more, the first min-radius run of every model and metric is paired with each other one.
+    """
     chosen = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
     if len(chosen) < 2:
         raise NothingToShow("comparison: expected two min-radius runs, found fewer")
@@ -152,7 +155,7 @@ def _trajectories(runs: Runs, choices: Choices) -> Figure:
 
 
 def _traces(runs: Runs, choices: Choices, which: Callable[[RecordedRun], list[int]]) -> dict[str, list[Trace]]:
-    """By run and attack."""
+    """Traces of chosen samples, by run and attack."""
     search = choices.retrace or analysis.retrace
     found: dict[str, list[Trace]] = {}
     for name, run in runs.items():
@@ -163,7 +166,7 @@ def _traces(runs: Runs, choices: Choices, which: Callable[[RecordedRun], list[in
 
 
 def place_of(run: RecordedRun, sample: int) -> int:
-    """In the run, of a sample by its place in the data."""
+    """Place in the run of a sample that is known by its place in the data."""
     places = (run.index == sample).nonzero().flatten().tolist()
     if not places:
         raise ValueError(f"sample: expected one that the run has, up to {int(run.index.max())}; found {sample}")
@@ -198,7 +201,7 @@ def _agreement(runs: Runs, choices: Choices) -> Figure:
 
 
 def _who_breaks_what(runs: Runs, choices: Choices) -> analysis.Agreement:
-    """Of several runs, or of the attacks of one."""
+    """Agreement of several runs, or of the attacks of one."""
     name, first = _first(runs)
     metrics = {metric_name(run) for run in runs.values()}
     eps = [value for metric in sorted(metrics) for value in choices.eps_for(metric)]
@@ -227,7 +230,7 @@ def _comparable(runs: Runs, also: Callable[[Run], object] = lambda run: None) ->
 
 
 def by_model(runs: Runs) -> dict[str, Runs]:
-    """Runs about one model and the same data belong together; file names say which where there are several."""
+    """Runs that share a figure of one model: the same model and data, in any metric; keys are parts of file names."""
     data = analysis.data_groups(runs)
     found: dict[object, dict[str, RecordedRun]] = {}
     for name, run in runs.items():

@@ -131,7 +131,7 @@ def sheet(rows: int, columns: int, width: float | None = None, height: float = R
 
 
 def panels(count: int, abreast: int = ABREAST, height: float = ROW) -> tuple[Figure, list[Axes]]:
-    """So many panels in rows, as even as possible; places that are left over are empty."""
+    """A figure with ``count`` panels in rows, as even as possible; places that are left over are empty."""
     rows = math.ceil(count / abreast)
     columns = math.ceil(count / rows)
     figure, axes = sheet(rows, columns, height=height)
@@ -142,7 +142,7 @@ def panels(count: int, abreast: int = ABREAST, height: float = ROW) -> tuple[Fig
 
 
 def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """One for all panels, under them; as many columns as the longest name allows."""
+    """Draw one legend for all panels, under them, with as many columns as the longest name allows."""
     if len(labels) < 1:
         return
     # About 14 letters of 7 points an inch, and room for the line before them.
@@ -207,12 +207,12 @@ def _norm(found: re.Match[str]) -> str:
 
 
 def metric_label(name: str) -> str:
-    """l2 as mathematicians write it; other metrics by their names."""
+    """Name of a metric in a figure: l2 as mathematicians write it, others as they are."""
     return plain(name)
 
 
 def min_radius_runs(runs: Mapping[str, Run], what: str) -> dict[str, Run]:
-    """Those of min-radius; without any there is nothing to show."""
+    """The min-radius runs among these; ``NothingToShow`` where there is none."""
     if not runs:
         raise NothingToShow(f"{what}: expected runs, found none")
     chosen = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
@@ -222,22 +222,22 @@ def min_radius_runs(runs: Mapping[str, Run], what: str) -> dict[str, Run]:
 
 
 def numbers(values: Tensor) -> numpy.ndarray[Any, Any]:
-    """For matplotlib."""
+    """A tensor (...) as a float64 array, for matplotlib."""
     return values.detach().cpu().double().numpy()
 
 
 def long_tailed(values: Tensor) -> bool:
-    """Positive and so uneven that only logarithms show them all."""
+    """Whether values are positive and so uneven that only a logarithmic axis shows them all."""
     return len(values) > 1 and float(values.min()) > 0 and float(values.max()) > LONG_TAIL * float(values.median())
 
 
 def bins_for(samples: int) -> int:
-    """More samples allow finer bins: twice the root of their number."""
+    """Number of bins of a histogram: twice the root of the number of samples, within ``BINS``."""
     return int(min(max(BINS[0], 2 * math.sqrt(samples)), BINS[1]))
 
 
 def edges_of(values: Tensor, bins: int = BINS[1], logarithmic: bool = False) -> list[float]:
-    """Of bins that all histograms of one figure share."""
+    """Edges of the bins that all histograms of one figure share."""
     low, high = float(values.min()), float(values.max())
     if logarithmic:
         edges = torch.logspace(math.log10(low), math.log10(high), bins + 1, dtype=torch.float64)

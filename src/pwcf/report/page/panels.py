@@ -136,7 +136,7 @@ def _numbers(each: PageRun, places: list[int], number: dict[Key, int]) -> list[d
 
 
 def sparsity_panels(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
-    """Of every metric: how many entries carry the perturbation."""
+    """Soft sparsity of perturbations, a panel for every metric."""
     made = []
     for (metric, data, targeted), members in panel_groups(runs).items():
         panel = _distributions(
@@ -155,11 +155,12 @@ def sparsity_panels(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
 
 
 def passes_panel(runs: Sequence[PageRun]) -> dict[str, Any] | None:
+    """Distribution of the passes that attacked samples took."""
     return _distributions("passes", "", list(enumerate(runs)), lambda each: each.run.passes.total, attacked_in)
 
 
 def stationarity_panel(runs: Sequence[PageRun]) -> dict[str, Any] | None:
-    """In percent of the radius, by powers of ten."""
+    """Distribution of stationarity, the share of the radius that may be left to gain, on a logarithmic axis."""
     asked = [(i, each) for i, each in enumerate(runs) if not each.max_loss]
     return _distributions(
         "stationarity",
@@ -176,7 +177,7 @@ FLOOR = 1e-4
 
 
 def statuses(runs: Sequence[PageRun]) -> list[dict[str, int]]:
-    """Of attacked samples, run by run."""
+    """How the searches of attacked samples ended, run by run."""
     return [termination_of(each.run).status for each in runs]
 
 
@@ -253,7 +254,7 @@ def contributions(each: PageRun) -> list[dict[str, Any]]:
 
 
 def agreements(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
-    """Between runs of one model that differ in their attacks.
+    """Agreement between runs of one model that differ in their attacks.
 
     Not between the attacks of one run: a later one starts from what earlier ones found and credited only where it
     improves on that, so what it would have broken by itself nobody knows.

@@ -51,7 +51,7 @@ NumberedRuns = list[tuple[int, PageRun]]
 
 
 def load_runs(folders: Sequence[str | os.PathLike[str]]) -> list[PageRun]:
-    """Without adversarial points, which stay on disk until the gallery has chosen some."""
+    """Load runs without adversarial points, which stay on disk until the gallery has chosen some."""
     if not folders:
         raise RunError("runs: expected at least one folder, found none")
     loaded = [load_run(folder, tensors=False) for folder in folders]
