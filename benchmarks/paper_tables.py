@@ -108,13 +108,15 @@ def min_radius(cells: Cells, first: str, second: str) -> list[str]:
         counted += 1
         better += both.difference.mean <= 0
         shown = [text for side in (both.second, both.first, both.difference) for text in _numbers(side)]
-        lines.append(f"| {net} | {norm} | {both.first.found} of {both.first.right} | " + " | ".join(shown) + " |")
+        lines.append(
+            f"| {net} | {norm} | {both.first.found} of {both.first.clean_correct} | " + " | ".join(shown) + " |"
+        )
     lines += ["", f"The mean of {first} is no larger on {better} of {counted}."]
     return lines
 
 
 def _numbers(side: Spread) -> tuple[str, str, str]:
-    return f"{side.mean:.4g}", f"{side.median:.4g}", f"{side.std:.4g}"
+    return f"{side.mean:.4g}", f"{side.median_found:.4g}", f"{side.std:.4g}"
 
 
 def _any(flags: Iterable[Tensor]) -> Tensor:

@@ -28,7 +28,7 @@ import torch
 from pwcf import analysis, load_run, zoo
 from pwcf.cli import main as pwcf
 from pwcf.report import figures
-from pwcf.report.table import Table
+from pwcf.report.table_format import Table
 from pwcf.runs import RecordedRun
 from pwcf.runs.load import original_images
 

@@ -51,6 +51,31 @@ def test_of_nothing_nothing_is_said() -> None:
     assert share_text(math.nan) == "–"
 
 
+def test_a_share_is_written_one_way_and_rounds_to_no_extreme() -> None:
+    assert [share_text(share) for share in (0, 0.0004, 0.35, 0.9996, 1)] == [
+        "0.0%",
+        "<0.1%",
+        "35.0%",
+        ">99.9%",
+        "100.0%",
+    ]
+    assert [share_text(share, 0) for share in (0, 0.001, 0.5, 0.999, 1)] == ["0%", "<1%", "50%", ">99%", "100%"]
+
+
+def test_alone_counts_what_all_had_to_attack() -> None:
+    broken = [[True, True, False, True], [True, False, True, False]]
+    # The last sample is misclassified as it is by the first one's model.
+    assert statistics.broken_alone(broken, [True, True, True, False]) == [1, 1]
+    assert statistics.broken_alone(broken, [True] * 4) == [2, 1]
+    assert statistics.broken_alone([[], []], []) == [0, 0]
+
+
+def test_unknown_values_have_no_part_in_quantiles() -> None:
+    assert statistics.quantiles([3.0, math.nan, 1.0, 2.0], (0, 0.5, 1)) == [1, 2, 3]
+    assert statistics.median([4.0, 1.0]) == 2.5
+    assert math.isnan(statistics.median([math.nan]))
+
+
 @pytest.mark.parametrize("q", [0, 0.05, 0.25, 0.5, 0.8, 1])
 def test_quantiles_are_numpys(q: float) -> None:
     numpy = pytest.importorskip("numpy")

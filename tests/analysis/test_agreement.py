@@ -35,12 +35,12 @@ def test_wins_need_more_than_a_percent() -> None:
 
 def test_comparison_is_over_samples_that_both_have() -> None:
     found = analysis.compare(of(1, 2, INF, 0), of(2, 5, 1, 7), LAST_WRONG)
-    assert (found.first.right, found.first.found) == (3, 2)
+    assert (found.first.clean_correct, found.first.found) == (3, 2)
     assert (found.first.mean, found.second.mean, found.difference.mean) == (1.5, 3.5, -2)
     assert (found.first.std, found.second.std, found.difference.std) == (0.5, 1.5, 1)
     three = analysis.compare(of(1, 2, 9), of(2, 2, 2), ALL[:3])
-    assert three.difference.median == 0
-    assert three.first.median == 2
+    assert three.difference.median_found == 0
+    assert three.first.median_found == 2
 
 
 def test_agreement_by_hand() -> None:

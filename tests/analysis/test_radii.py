@@ -28,8 +28,8 @@ LAST_WRONG = torch.tensor([True, True, True, False])
 
 def test_spread_is_over_what_was_found() -> None:
     found = analysis.spread(of(1, 2, INF, 0), LAST_WRONG)
-    assert (found.right, found.found) == (3, 2)
-    assert (found.mean, found.median, found.std) == (1.5, 1.5, 0.5)
+    assert (found.clean_correct, found.found) == (3, 2)
+    assert (found.mean, found.median_found, found.std) == (1.5, 1.5, 0.5)
     assert analysis.filled_mean(of(1, 2, INF, 0), LAST_WRONG, 6) == 3
     none = analysis.spread(of(INF, INF), ALL[:2])
     assert none.found == 0
@@ -55,7 +55,7 @@ def test_hardest_and_easiest() -> None:
 def test_radii_sample_by_sample() -> None:
     found = analysis.compare_radii(run_of("cccn", [3, 1, 2, INF]), run_of("ccnc", [2, 1.5, INF, 1]))
     assert found.sample.tolist() == found.second_sample.tolist() == [1, 0]
-    assert found.difference.tolist() == [0.5, -1]
+    assert found.difference.tolist() == [-0.5, 1]  # first minus second, as in analysis.compare
     with pytest.raises(ValueError, match="one metric, found l1, l2"):
         analysis.compare_radii(run_of("c", [1]), run_of("c", [1], pwcf.MinRadius("l1")))
     with pytest.raises(ValueError, match="same samples, found 1 and 2"):

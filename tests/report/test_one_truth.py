@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import torch
 
@@ -14,7 +17,7 @@ import pwcf
 from pwcf import analysis
 from pwcf.cli import main
 from pwcf.cli.progress import Tally
-from pwcf.report import figures, tables
+from pwcf.report import TABLES, Choices, figures, tables
 from pwcf.report.page.payload import payload_of
 from runfolders import MODEL, Place, make_place
 
@@ -89,6 +92,13 @@ def test_every_place_shows_the_same_numbers(place: Place, name: str, capsys: pyt
     assert compared["clean_accuracy"] == told["clean_accuracy"]
     assert compared["passes"] == told["passes"]
 
+    quartiles = page["sparsity"][0]["rows"][0]["quartiles"]
+    sparsity = analysis.sparsity_table({"it": run})[0]
+    assert quartiles == [sparsity.low, sparsity.median, sparsity.high]
+    assert list(TABLES["sparsity"].make({"it": run}, Choices()).rows[0][-3:]) == quartiles
+    (drawn,) = figures.sparsity({"it": run}).axes[0].get_lines()
+    assert drawn.get_xdata()[0] == quartiles[1]
+
     if name == "loss":
         robust = told["robust_accuracy"]
         assert robust == run.robust_accuracy == analysis.accuracy_of(run).robust == line["robust"]
@@ -111,6 +121,14 @@ def test_every_place_shows_the_same_numbers(place: Place, name: str, capsys: pyt
     assert analysis.cross_metric({"it": run}).median[0, 0] == expected
     assert f"radius: mean {mean:.4g}, median {expected:.4g}, least" in summary
     assert row["median radius [quartiles]"].startswith(f"{expected:.4g} [".replace("inf", "∞"))
+    quantiles = [
+        "inf" if value == np.inf else value for value in analysis.quantiles_of(run, (0.25, 0.5, 0.75)).values()
+    ]
+    card = page["cards"][0]["runs"][0]
+    assert page["radii"][0]["rows"][0]["quartiles"] == quantiles == [card["low"], card["value"], card["high"]]
+    stationarity = page["stationarity"]["rows"][0]["quartiles"][1]
+    assert told["stationarity"] == stationarity
+    assert f"stationarity median {stationarity:.2g};" in summary
 
 
 def test_a_question_is_called_the_same_everywhere(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,11 +171,76 @@ def test_page_and_figure_draw_the_same_crossings(tmp_path: Path) -> None:
     assert "at least 3% and 3 samples" in re.sub(r"\s+", " ", words)
 
 
+def test_page_and_figure_end_their_axes_and_cut_crossings_alike(tmp_path: Path) -> None:
+    """More crossings than are shown, and one beyond the axis: there a weak attack's radii cross."""
+    place = make_place(tmp_path, 40)
+    for model in ("a", "b"):
+        (tmp_path / f"{model}.py").write_text(
+            MODEL.format(seed=0).replace("def net", f"def {model}") + f"\nNAME = {model!r}\n"
+        )
+    lost = {"a": [1, 1, 1], "b": []}
+    for turn in range(2, 10):
+        lost["b" if turn % 2 == 0 else "a"] += [turn] * 6
+    strong = {model: [*values, *[10] * (40 - len(values))] for model, values in lost.items()}
+    radii = {
+        ("a", "lmn"): strong["a"], ("b", "lmn"): strong["b"],
+        ("a", "fab"): [20] * 20 + [300] * 20, ("b", "fab"): [50] * 20 + [200] * 20,
+    }  # fmt: skip
+    for (model, attack), values in radii.items():
+        out = f"{model}-{attack}"
+        spec = f"{tmp_path}/{model}.py:{model}"
+        assert place.run(out, model=spec, metric="l2", budget=60, attacks=attack, chunk=40) == 0
+        rewrite_radii(place.path / out, [float(value) for value in values])
+    folders = [place.path / f"{model}-{attack}" for model, attack in radii]
+    runs = analysis.name_runs(pwcf.load_run(folder) for folder in folders)
+    assert [each.eps for each in analysis.model_crossings(runs)] == [2, 3, 4, 5, 6, 7, 8, 9, 200]
+
+    panel = payload_of(folders).content["curves"][0]
+    assert [each["eps"] for each in panel["crossings"]] == [2, 3, 4, 5, 6, 7]
+    assert (panel["more"], panel["beyond"]) == (2, 80)
+    axis = figures.accuracy_curves(runs).axes[0]
+    drawn = [line.get_data() for line in axis.get_lines() if line.get_label() == "_crossing"]
+    assert [(float(x[0]), float(y[0])) for x, y in drawn] == [
+        (each["eps"], each["accuracy"]) for each in panel["crossings"]
+    ]
+    assert axis.get_xlim() == (0, panel["reach"]) == (0, pytest.approx(10.3))
+    words = re.sub(r"\s+", " ", " ".join(text.get_text() for text in axis.texts))
+    assert "and 2 more crossings" in words
+    assert "80 radii lie beyond the axis" in words
+
+
+def test_alone_means_the_same_in_the_terminal_and_in_agreements(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = {name: place.path / name for name in ("radius", "few")}
+    runs = {name: pwcf.load_run(folder) for name, folder in folders.items()}
+    agreement = analysis.agreement_of(runs, 1e9)
+    assert alone_in(folders, capsys) == agreement.alone.tolist()
+    # Another model that misclassifies what the weak attack does not break: nobody has broken that alone.
+    other = tmp_path / "other"
+    shutil.copytree(folders["radius"], other)
+    wrong = [status.value == "not-found" for status in runs["few"].status]
+    assert any(wrong)
+    for path in other.rglob("*.parquet"):
+        rows = pyarrow.parquet.read_table(path)
+        index = rows["index"].to_pylist()
+        status = [
+            "already-misclassified" if wrong[i] else s for i, s in zip(index, rows["status"].to_pylist(), strict=True)
+        ]
+        place_of = rows.column_names.index("status")
+        kept = rows.schema.field("status").type
+        pyarrow.parquet.write_table(rows.set_column(place_of, "status", pyarrow.array(status, kept)), path)
+    assert alone_in({"other": other, "few": folders["few"]}, capsys) == [0, 0]
+
+
+def alone_in(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> list[int]:
+    capsys.readouterr()
+    assert main(["compare", *map(str, folders.values()), "--json"]) == 0
+    return [each["alone"] for each in json.loads(capsys.readouterr().out)["runs"].values()]
+
+
 def rewrite_radii(folder: Path, values: list[float]) -> None:
     """Other radii for the samples of a run of one shard; all of them count as attacked and found."""
-    import pyarrow
-    import pyarrow.parquet
-
     (path,) = folder.rglob("*.parquet")
     rows = pyarrow.parquet.read_table(path)
     replaced = {"radius": values, "adversarial": [True] * len(values), "status": ["budget"] * len(values)}

@@ -1,6 +1,7 @@
 """``pwcf report``: what is in the page, that it is safe and self-contained, and how it behaves in a real browser."""
 
 import base64
+import dataclasses
 import io
 import json
 import re
@@ -11,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
 import torch
 from PIL import Image
@@ -19,10 +21,12 @@ from browser import Visit, started
 from pwcf import analysis
 from pwcf._common.atomic import WriteError
 from pwcf.cli import main
-from pwcf.report import write_page
+from pwcf.report import FIGURES, TABLES, figures, write_figures, write_page
 from pwcf.report.page.gallery import are_images, note_on, perturbation_of, picture_of
 from pwcf.report.page.payload import command_of, payload_of
 from pwcf.report.page.runs import PageRun, embedded_json, tones
+from pwcf.report.registry import FigureKind, TableKind
+from pwcf.report.table_format import Table
 from pwcf.runs import RunFolder, load_run
 from runfolders import Place
 
@@ -453,11 +457,11 @@ def test_a_curve_is_read_by_pointer_and_by_keys(visit: Visit, grey: Place) -> No
     plot.scroll_into_view_if_needed()
     plot.hover(position={"x": 200, "y": 80})
     values = figure.locator(".legend .value").all_inner_texts()
-    assert all(re.fullmatch(r"\d+\.\d %", text) for text in values)
+    assert all(re.fullmatch(r"\d+\.\d%", text) for text in values)
     eps = float(figure.locator(".reading").inner_text().rpartition("=")[2])
     # The legend and eps are read off the plot to three digits.
     expected = [load_run(grey.path / name, tensors=False).robust_accuracy_at(eps) for name in ("first-l2", "second-l2")]
-    assert [float(text.removesuffix(" %")) / 100 for text in values] == pytest.approx(expected, abs=0.04)
+    assert [float(text.removesuffix("%")) / 100 for text in values] == pytest.approx(expected, abs=0.04)
     visit.page.mouse.move(0, 0)
     plot.focus()
     plot.press("Home")
@@ -709,7 +713,7 @@ def test_extremes_a_model_that_is_always_wrong_and_one_that_is_never(browser, tm
         medians = {"right": ["∞", "–"], "wrong": ["–", "–"]}[name]  # beyond all, or not there
         assert column(visit, "median radius") == medians
         assert visit.page.locator(".entry .number").first.inner_text().startswith(medians[0])
-        assert {"right": "100.0 %", "wrong": "0.0 %"}[name] in told
+        assert {"right": "100.0%", "wrong": "0.0%"}[name] in told
         assert "NaN" not in visit.page.locator("main").inner_text()
         assert "undefined" not in visit.page.locator("main").inner_text()
         visit.page.locator(".sample button").first.click()
@@ -919,7 +923,7 @@ def test_what_open_searches_may_gain_is_their_own_median(grey: Place) -> None:
     assert 1 < left.sum() < analysis.found_in(run).sum()
     expected = np.nanmedian(run.evidence.shrink[left].numpy())
     evidence = payload_of(folders(grey, "second-l2")).content["cards"][0]["runs"][0]["evidence"][1]
-    assert f"(by {100 * expected:.2f} % in the median" in evidence
+    assert f"(by {expected:.2%} in the median" in evidence
 
 
 def test_samples_without_logits_are_not_called_misclassified(mixed: Place) -> None:
@@ -934,6 +938,26 @@ def test_samples_without_logits_are_not_called_misclassified(mixed: Place) -> No
 
 def test_rivals_are_found_among_runs_of_other_data(mixed: Place) -> None:
     assert [each["runs"] for each in told(mixed, "plain", "other", "fab")["agreements"]] == [[0, 2]]
+
+
+def test_a_kind_in_the_registry_is_all_that_command_folder_and_page_need(
+    mixed: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = TableKind(
+        "passes of every run",
+        lambda runs, choices: Table.of(map(analysis.termination_of, runs.values()), {"most passes": "budget"}),
+        on_page=lambda runs: runs,
+    )
+    figure = FigureKind("the same, drawn", lambda runs, choices: figures.loss_clipping())
+    monkeypatch.setitem(TABLES, "toy", table)
+    monkeypatch.setitem(FIGURES, "toy", figure)
+    (shown,) = (each for each in told(mixed, "plain")["tables"] if each["name"] == "toy")
+    run = load_run(mixed.path / "plain")
+    assert [list(row) for row in shown["rows"]] == [[run.header.budget]]
+    names = {path.name for path in write_figures({"plain": run}, tmp_path).files}
+    assert {"toy.pdf", "toy.png", "table-toy.tex", "table-toy.md"} <= names
+    assert main(["table", "toy", str(mixed.path / "plain")]) == 0
+    assert f"| {run.header.budget} |" in capsys.readouterr().out
 
 
 def test_runs_that_can_be_compared_have_the_tables_of_the_registry(browser, mixed: Place, tmp_path: Path) -> None:
@@ -979,7 +1003,10 @@ def test_24_curves_of_one_panel_look_different(mixed: Place) -> None:
     many = [PageRun(f"run {i}", f"run {i}", run, mixed.path, "data") for i in range(24)]
     assert sorted(tones(many)) == list(range(24))
     # Of other data: counted anew once the colours are used up.
-    others = [PageRun(f"other {i}", f"other {i}", run, mixed.path, "others") for i in range(8)]
+    images = pyarrow.array([f"other {i}" for i in range(len(run.rows))])
+    rows = run.rows.set_column(run.rows.column_names.index("image"), "image", images)
+    other = dataclasses.replace(run, rows=rows)
+    others = [PageRun(f"other {i}", f"other {i}", other, mixed.path, "others") for i in range(8)]
     assert len(set(tones(many + others)[24:])) == 8
     assert max(tones(many + others)) < 24
 

@@ -39,7 +39,7 @@ RADII = ("lmn-60", "lmn-160", "fab-60", "fab-160", "other")
 
 def test_attacks_are_scored_against_the_best_of_all_runs_of_their_model(place: Place) -> None:
     runs = loaded(place, *RADII)
-    table = tables.attacks_table(runs)
+    table = TABLES["attacks"].make(runs, Choices())
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     assert [row["model"] for row in rows] == ["net"] * 4 + ["other"]
     assert [row["budget"] for row in rows] == [60, 60, 160, 160, 60]

@@ -1,4 +1,4 @@
-"""What the statistics of a run mean, each defined once, on plain columns and without a network library.
+"""The statistics of a run, each defined once, on plain columns and without a network library.
 
 ``status`` is one text per sample: the values of ``pwcf.Status``. ``adversarial`` says where there is a verified
 adversarial point (the sample itself where it is misclassified), ``radius`` how far it is: inf where there is none.
@@ -12,11 +12,7 @@ from typing import Any
 
 import numpy as np
 
-MISCLASSIFIED = "already-misclassified"
-"""status of a sample that the model gets wrong as it is"""
-UNDEFINED = "nonfinite"
-"""status of a sample for which the model gives no finite logits"""
-CONVERGED = "converged"
+from pwcf._common.status import Status
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Column = Any
@@ -24,24 +20,24 @@ Column = Any
 
 
 def defined(status: Sequence[str]) -> Mask:
-    """(n,) the model gives finite logits."""
-    return ~_equal(status, UNDEFINED)
+    """Mask (n,) of the samples for which the model gives finite logits."""
+    return ~_equal(status, Status.NONFINITE)
 
 
 def attacked(status: Sequence[str]) -> Mask:
-    """(n,) classified correctly as they are, so that there was something to attack."""
-    return ~_equal(status, MISCLASSIFIED) & ~_equal(status, UNDEFINED)
+    """Mask (n,) of the samples classified correctly as they are, so that there was something to attack."""
+    return ~_equal(status, Status.ALREADY_MISCLASSIFIED) & ~_equal(status, Status.NONFINITE)
 
 
 def found(status: Sequence[str], adversarial: Column) -> Mask:
-    """(n,) attacked, and a verified adversarial point was found."""
+    """Mask (n,) of the attacked samples with a verified adversarial point."""
     verified: Mask = np.asarray(adversarial, dtype=bool)
     return attacked(status) & verified
 
 
 def converged(status: Sequence[str]) -> Mask:
-    """(n,) min-radius: a point was found, and the evidence says that nothing is left to gain nearby."""
-    return _equal(status, CONVERGED)
+    """Mask (n,) of the samples whose min-radius search converged: the evidence leaves nothing to gain nearby."""
+    return _equal(status, Status.CONVERGED)
 
 
 def clean_accuracy(status: Sequence[str]) -> float:
@@ -50,7 +46,7 @@ def clean_accuracy(status: Sequence[str]) -> float:
 
 
 def robust_accuracy(status: Sequence[str], adversarial: Column) -> float:
-    """Max-loss: share of all samples without an adversarial point.
+    """Robust accuracy of max-loss: the share of all samples without an adversarial point.
 
     Samples that are misclassified as they are, and samples without finite logits, count as broken. NaN of no samples.
     """
@@ -58,27 +54,45 @@ def robust_accuracy(status: Sequence[str], adversarial: Column) -> float:
 
 
 def robust_accuracy_at(status: Sequence[str], radius: Column, eps: float) -> float:
-    """Min-radius: share of all samples whose radius is larger than eps; NaN of no samples."""
+    """Robust accuracy of min-radius: the share of all samples whose radius is larger than eps; NaN of no samples."""
     return _mean((np.asarray(radius) > eps) & defined(status))
 
 
 def mean_radius(status: Sequence[str], adversarial: Column, radius: Column) -> float:
-    """Over the attacked samples with a point, so the number found belongs beside it; NaN where there is none."""
+    """Mean radius of the attacked samples with a point, so the number found belongs beside it; NaN if there is none."""
     return _mean(np.asarray(radius)[found(status, adversarial)])
 
 
 def median_radius(status: Sequence[str], radius: Column) -> float:
-    """Over all attacked samples: half of them have a point that is no farther. inf where most have none."""
+    """Median radius of all attacked samples: half of them have a point no farther away; inf where most have none."""
     return quantile(np.sort(np.asarray(radius, dtype=np.float64)[attacked(status)]), 0.5)
 
 
+def broken_alone(broken: Column, attacked: Column) -> list[int]:
+    """How many samples each of several runs or attacks breaks that no other one breaks.
+
+    A sample counts only if every one of them had to attack it: what one model misclassifies as it is is no merit of
+    the attack on that model.
+
+    Args:
+        broken: (a, n) bool, where each has a verified adversarial point.
+        attacked: (n,) bool, classified correctly as they are by the models of all of them.
+
+    Returns:
+        (a,) counts.
+    """
+    verdicts = np.asarray(broken, dtype=bool)
+    only = verdicts & (verdicts.sum(0) == 1) & np.asarray(attacked, dtype=bool)
+    return [int(count) for count in only.sum(1)]
+
+
 def mean_passes(status: Sequence[str], passes: Column) -> float:
-    """Over the attacked samples; NaN where there is none."""
+    """Mean number of passes of the attacked samples; NaN where there is none."""
     return _mean(np.asarray(passes)[attacked(status)])
 
 
 def quantile(rising: Column, q: float) -> float:
-    """Of rising values, between neighbours as numpy does; NaN of none.
+    """Quantile of rising values, interpolated between neighbours as numpy does; NaN of none.
 
     Between a radius and infinity there is no mean: the radius is taken, which so many samples have at most.
     """
@@ -89,10 +103,22 @@ def quantile(rising: Column, q: float) -> float:
     return low if math.isinf(high) or low == high else low + (place - math.floor(place)) * (high - low)
 
 
+def quantiles(values: Column, at: Sequence[float]) -> list[float]:
+    """Quantiles of values (n,) in any order; values that are not known (NaN) are left out."""
+    rising = np.sort(np.asarray(values, dtype=np.float64))
+    rising = rising[~np.isnan(rising)]
+    return [quantile(rising, q) for q in at]
+
+
+def median(values: Column) -> float:
+    """Median of values (n,) in any order, by the rule of ``quantile``; NaN of none."""
+    return quantiles(values, (0.5,))[0]
+
+
 def _mean(values: Column) -> float:
     return float(values.mean()) if len(values) else math.nan
 
 
-def _equal(status: Sequence[str], value: str) -> Mask:
+def _equal(status: Sequence[str], member: Status) -> Mask:
     # As objects: a list of no texts would become floats.
-    return np.asarray(np.asarray(status, dtype=object) == value, dtype=np.bool_)
+    return np.asarray(np.asarray(status, dtype=object) == member.value, dtype=np.bool_)

@@ -6,7 +6,14 @@ import math
 
 
 def eps_text(eps: float) -> str:
-    """An eps as papers write it: steps of 8-bit images as fractions (8/255), other numbers with up to four digits."""
+    """An eps as papers write it: steps of 8-bit images as fractions (8/255), other numbers with up to four digits.
+
+    Args:
+        eps: >= 0.
+
+    Returns:
+        The text that terminal, page, tables and figures show.
+    """
     steps = eps * 255
     if 0.5 < steps < 64 and abs(steps - round(steps)) < 1e-6 and float(f"{eps:.3g}") != eps:
         return f"{round(steps)}/255"
@@ -24,6 +31,9 @@ def question_text(
         loss: of max-loss; None leaves it out, where it is the usual one.
         targeted: whether labels are wanted classes.
         per_sample: every sample has its own eps.
+
+    Returns:
+        The text that terminal, page, tables and figures show.
     """
     words = metric
     if per_sample or eps is not None:
@@ -32,6 +42,20 @@ def question_text(
     return words + (", targeted" if targeted else "")
 
 
-def share_text(share: float) -> str:
-    """A share in percent with one digit; a dash where it is not known."""
-    return "–" if math.isnan(share) else f"{share:.1%}"
+def share_text(share: float, digits: int = 1) -> str:
+    """A share in percent, wherever one is shown: ``35.0%``.
+
+    0 and 100 are said only where they are exact (else ``<0.1%`` and ``>99.9%``); a dash where the share is not known.
+
+    Args:
+        share: 0 to 1, or NaN.
+        digits: after the point.
+    """
+    if math.isnan(share):
+        return "–"
+    text, step = f"{share:.{digits}%}", 10.0**-digits
+    if share > 0 and text == f"{0:.{digits}%}":
+        return f"<{step:.{digits}f}%"
+    if share < 1 and text == f"{1:.{digits}%}":
+        return f">{100 - step:.{digits}f}%"
+    return text

@@ -1,4 +1,4 @@
-"""What answers mean: functions of runs, and of radii and verdicts as tensors. Numbers only; figures are in report."""
+"""Analyses of runs, and of radii and verdicts as tensors. Numbers only; ``pwcf.report`` draws and tabulates them."""
 
 from pwcf.analysis.agreement import (
     Agreement,
@@ -14,9 +14,11 @@ from pwcf.analysis.curves import (
     Accuracy,
     Crossing,
     Curve,
+    CurvePanel,
     accuracy_of,
     crossings,
     curve_of,
+    curve_panel,
     curves_of,
     model_crossings,
     robust_accuracy,
@@ -86,6 +88,7 @@ __all__ = [
     "CrossMetric",
     "Crossing",
     "Curve",
+    "CurvePanel",
     "EpsChoice",
     "Magnitudes",
     "NamedRuns",
@@ -115,6 +118,7 @@ __all__ = [
     "cross_metric",
     "crossings",
     "curve_of",
+    "curve_panel",
     "curves_of",
     "data_groups",
     "data_name",

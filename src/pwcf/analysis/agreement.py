@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pwcf._common import statistics
 from pwcf.analysis.masks import aligned, attacked_in, one_metric
 from pwcf.analysis.naming import NamedRuns
 from pwcf.analysis.radii import Spread, describe
@@ -26,6 +27,7 @@ class Agreement:
 
     @property
     def samples(self) -> int:
+        """How many samples the verdicts are about."""
         return self.broken.shape[1]
 
     @property
@@ -40,8 +42,8 @@ class Agreement:
 
     @property
     def alone(self) -> Tensor:
-        """(a,) how many each breaks that no other does"""
-        return (self.broken & (self.broken.sum(0) == 1)).sum(1)
+        """(a,) how many each breaks that no other does: ``statistics.broken_alone``"""
+        return torch.tensor(statistics.broken_alone(self.broken.numpy(), [True] * self.samples), dtype=torch.int64)
 
     @property
     def only_first(self) -> Tensor:
@@ -62,18 +64,28 @@ class Agreement:
 
 
 def agreement(broken: Mapping[str, Tensor]) -> Agreement:
-    """From verdicts (n,) bool by name."""
+    """Agreement of attacks from their verdicts.
+
+    Args:
+        broken: by the name of the attack, (n,) bool on the same samples, all of them classified correctly as they are.
+
+    Returns:
+        ``Agreement`` about a attacks and n samples.
+    """
     if not broken:
         raise ValueError("broken: expected the verdicts of at least one attack, found none")
     return Agreement(list(broken), torch.stack([verdict.cpu().bool() for verdict in broken.values()]))
 
 
 def agreement_of(runs: NamedRuns, eps: float | None = None) -> Agreement:
-    """Of runs about one model, on the samples they share.
+    """Agreement of runs about one model, on the samples that all of them attacked.
 
     Args:
-        runs: of max-loss, each within its own eps; or of min-radius, with eps.
+        runs: by name, of max-loss, each within its own eps; or of min-radius, with eps.
         eps: of min-radius runs: a sample is broken if its radius is no larger.
+
+    Returns:
+        ``Agreement`` about the runs in their order.
     """
     if not runs:
         raise ValueError("runs: expected at least one, found none")
@@ -91,7 +103,15 @@ def agreement_of(runs: NamedRuns, eps: float | None = None) -> Agreement:
 
 
 def agreement_within(run: Run, eps: float) -> Agreement:
-    """Of the attacks of one min-radius run. Attacks after the first may go on from what others have found."""
+    """Agreement of the attacks of one min-radius run. Later attacks may go on from what earlier ones have found.
+
+    Args:
+        run: of min-radius.
+        eps: a sample is broken if the attack's radius is no larger.
+
+    Returns:
+        ``Agreement`` about the attacks, in the order they were asked, on the attacked samples.
+    """
     if not isinstance(run.problem, MinRadius):
         raise ValueError(
             f"run: expected one of MinRadius, found {run.problem}: there later attacks are only asked about what "
@@ -115,34 +135,63 @@ CLEARLY = 0.01
 
 @dataclass(frozen=True)
 class Comparison:
-    """The paper's "statistical comparison of the minimal radius": over the samples for which both have a point."""
+    """The paper's "statistical comparison of the minimal radius": over the samples for which both have a point.
+
+    ``RadiusComparison`` is the same sample by sample.
+    """
 
     first: Spread
     second: Spread
     difference: Spread
-    """the first's radius minus the second's: below zero the first is better"""
+    """the first's radius minus the second's, as everywhere: below zero the first is better"""
 
 
-def compare(first: Tensor, second: Tensor, right: Tensor) -> Comparison:
-    """Compare the radii (n,) of two attacks; ``right`` (n,): classified correctly as they are."""
-    both = right & torch.isfinite(first) & torch.isfinite(second)
-    n, common = int(right.sum()), int(both.sum())
+def compare(first: Tensor, second: Tensor, clean_correct: Tensor) -> Comparison:
+    """Compare the radii of two attacks in three statistics: of the first, of the second, and of their difference.
+
+    ``compare_radii`` compares two runs sample by sample; ``pwcf.runs.compare_runs`` any number, as ``pwcf compare``.
+
+    Args:
+        first: (n,) radii, inf where there is no point.
+        second: (n,) those of the other attack, of the same samples.
+        clean_correct: (n,) bool, classified correctly as they are.
+
+    Returns:
+        ``Comparison`` over the samples for which both have a point; the difference is first minus second.
+    """
+    both = clean_correct & torch.isfinite(first) & torch.isfinite(second)
+    n, common = int(clean_correct.sum()), int(both.sum())
     values = first[both].double(), second[both].double()
     sides = (*values, values[0] - values[1])
     return Comparison(*(Spread(n, common, *describe(side)) for side in sides))
 
 
-def wins(radii: Sequence[Tensor], right: Tensor) -> Tensor:
-    """(a, a) float64: [i, j] is the share of samples on which attack i's radius is smaller than j's by over 1 %.
+def wins(radii: Sequence[Tensor], clean_correct: Tensor) -> Tensor:
+    """On which share of the samples each attack's radius is smaller than each other one's, by more than 1 %.
 
-    Of the samples that are classified correctly. A point is better than none; where neither has one nobody wins.
+    A point is better than none; where neither has one nobody wins.
+
+    Args:
+        radii: of a attacks, (n,) each, inf where there is no point.
+        clean_correct: (n,) bool, classified correctly as they are.
+
+    Returns:
+        (a, a) float64, [i, j]: the share of samples classified correctly on which attack i beats attack j.
     """
-    won, pairs = wins_and_pairs(radii, right)
+    won, pairs = wins_and_pairs(radii, clean_correct)
     return won.double() / pairs
 
 
-def wins_and_pairs(radii: Sequence[Tensor], right: Tensor) -> tuple[Tensor, int]:
-    """(a, a) int64 on how many samples each attack beats each other one, and of how many samples: these add up."""
-    values = torch.stack([radius.double() for radius in radii])[:, right]
+def wins_and_pairs(radii: Sequence[Tensor], clean_correct: Tensor) -> tuple[Tensor, int]:
+    """On how many samples each attack beats each other one, as ``wins`` in numbers that add up over data sets.
+
+    Args:
+        radii: of a attacks, (n,) each, inf where there is no point.
+        clean_correct: (n,) bool, classified correctly as they are.
+
+    Returns:
+        (a, a) int64, [i, j]: samples on which attack i beats attack j; and the number of samples classified correctly.
+    """
+    values = torch.stack([radius.double() for radius in radii])[:, clean_correct]
     clearly = values[:, None] < (1 - CLEARLY) * values[None, :]
-    return clearly.sum(2), int(right.sum())
+    return clearly.sum(2), int(clean_correct.sum())

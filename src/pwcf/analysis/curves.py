@@ -16,8 +16,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pwcf._common import statistics
 from pwcf.analysis.masks import aligned, attacked_in, converged_in, defined_in, needs_radii
 from pwcf.analysis.naming import NamedRuns, attacks_name, model_key
+from pwcf.analysis.radii import radii_of
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss, MinRadius
 
@@ -25,6 +27,11 @@ LEAD = 0.03
 """share of the samples by which a model must be ahead on either side of a stable crossing"""
 FEWEST = 3
 """samples that this lead must be at least"""
+SHOWN = 6
+"""crossings that figure and page mark in a panel, at most"""
+# The axis ends at this many times the 95 % quantile of a model's radii by the attack that is best at it: what weaker
+# attacks say beyond is no robustness.
+CUT = 1.4
 
 
 class Curve(NamedTuple):
@@ -36,11 +43,11 @@ class Curve(NamedTuple):
     """(k,) falling, the first is the clean accuracy"""
 
     def at(self, eps: float) -> float:
-        """The accuracy at any eps >= 0."""
+        """Robust accuracy at any eps >= 0: the number of ``Run.robust_accuracy_at``."""
         return float(self.heights(self.eps.new_tensor([eps]))[0])
 
     def heights(self, eps: Tensor) -> Tensor:
-        """(m,) the accuracies at many eps (m,) >= 0."""
+        """Robust accuracies (m,) at many eps (m,) >= 0."""
         return self.accuracy[torch.searchsorted(self.eps, eps, right=True) - 1]
 
 
@@ -67,7 +74,16 @@ class Accuracy:
 
 
 def accuracy_of(run: Run, eps: float | None = None, confidence: float = 0.95) -> Accuracy:
-    """Robust accuracy of a max-loss run, or at any eps of a min-radius run."""
+    """Robust accuracy of a max-loss run, or of a min-radius run at one eps, with its confidence interval.
+
+    Args:
+        run: of either question, about n samples.
+        eps: of a min-radius run, >= 0; None for a max-loss run, which has its own.
+        confidence: of the interval, between 0 and 1.
+
+    Returns:
+        ``Accuracy`` over all n samples; its ``robust`` is ``run.robust_accuracy`` or ``run.robust_accuracy_at(eps)``.
+    """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence: expected a number between 0 and 1, found {confidence!r}")
     if isinstance(run.problem, MaxLoss):
@@ -75,6 +91,7 @@ def accuracy_of(run: Run, eps: float | None = None, confidence: float = 0.95) ->
             raise ValueError(f"eps: expected none, the run was asked {run.problem}; found {eps!r}")
         standing = ~run.adversarial.cpu() & defined_in(run)
         unsettled = standing
+        share = run.robust_accuracy
         several = torch.as_tensor(run.problem.eps, dtype=torch.float64)
         eps = float(several.max()) if several.numel() else math.nan
     else:
@@ -82,13 +99,23 @@ def accuracy_of(run: Run, eps: float | None = None, confidence: float = 0.95) ->
             raise ValueError(f"eps: expected a number >= 0 for {run.problem}, found {eps!r}")
         standing = (run.radius.cpu() > eps) & defined_in(run)
         unsettled = standing & ~converged_in(run)
-    n, robust = len(standing), int(standing.sum())
-    low, high = wilson(robust, n, confidence)
-    return Accuracy(float(eps), n, run.clean_accuracy, robust / n if n else math.nan, low, high, int(unsettled.sum()))
+        share = run.robust_accuracy_at(eps)
+    n = len(standing)
+    low, high = wilson(int(standing.sum()), n, confidence)
+    return Accuracy(float(eps), n, run.clean_accuracy, share, low, high, int(unsettled.sum()))
 
 
 def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a share: right for small n and for shares near 0 and 1 too."""
+    """Wilson's score interval of a share, which holds for small n and for shares near 0 and 1 too.
+
+    Args:
+        hits: how many of n.
+        n: how many there are.
+        confidence: between 0 and 1.
+
+    Returns:
+        The lower and the upper end; 0 and 1 for n = 0.
+    """
     if n == 0:
         return 0.0, 1.0
     z = NormalDist().inv_cdf((1 + confidence) / 2)
@@ -99,19 +126,46 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     return (0.0 if hits == 0 else middle - half), (1.0 if hits == n else middle + half)
 
 
-def robust_accuracy(adversarial: Tensor, right: Tensor) -> float:
-    """Share of samples (n,) that are classified correctly and have no adversarial point; NaN of no samples."""
-    return float((right & ~adversarial).double().mean())
+def robust_accuracy(adversarial: Tensor, clean_correct: Tensor) -> float:
+    """Robust accuracy from verdicts that no single run has, such as those of several attacks together.
+
+    The quantity of ``Run.robust_accuracy``, with masks in the place of statuses.
+
+    Args:
+        adversarial: (n,) bool, where an adversarial point was found.
+        clean_correct: (n,) bool, classified correctly as they are.
+
+    Returns:
+        The share of all n samples that are classified correctly and have no adversarial point; NaN of no samples.
+    """
+    return float((clean_correct & ~adversarial).double().mean())
 
 
-def robust_accuracy_at(radius: Tensor, right: Tensor, eps: float) -> float:
-    """The same from radii (n,): a sample is broken if its radius is no larger than eps."""
-    return robust_accuracy(radius <= eps, right)
+def robust_accuracy_at(radius: Tensor, clean_correct: Tensor, eps: float) -> float:
+    """Robust accuracy at one eps from radii that no single run has; the quantity of ``Run.robust_accuracy_at``.
+
+    Args:
+        radius: (n,) inf where there is no adversarial point.
+        clean_correct: (n,) bool, classified correctly as they are.
+        eps: a sample is broken if its radius is no larger.
+
+    Returns:
+        The share of all n samples that are classified correctly and not broken; NaN of no samples.
+    """
+    return robust_accuracy(radius <= eps, clean_correct)
 
 
-def robust_accuracy_curve(radius: Tensor, right: Tensor) -> Curve:
-    """For every eps at once: it falls at each radius (n,)."""
-    values = radius[right].double()
+def robust_accuracy_curve(radius: Tensor, clean_correct: Tensor) -> Curve:
+    """Robust accuracy from radii for every eps at once: ``robust_accuracy_at`` at every place where it changes.
+
+    Args:
+        radius: (n,) inf where there is no adversarial point.
+        clean_correct: (n,) bool, classified correctly as they are.
+
+    Returns:
+        A curve of k steps, one for each different finite radius.
+    """
+    values = radius[clean_correct].double()
     steps = torch.unique_consecutive(torch.cat((values.new_zeros(1), values[torch.isfinite(values)].sort().values)))
     above = len(values) - torch.searchsorted(values.sort().values, steps, right=True)
     return Curve(steps, above.double() / max(len(radius), 1))
@@ -131,13 +185,27 @@ class Crossing:
 
 
 def curve_of(run: Run) -> Curve:
-    """Robust accuracy of a min-radius run, for every eps at once."""
+    """Robust accuracy of a min-radius run, for every eps at once.
+
+    Args:
+        run: of min-radius.
+
+    Returns:
+        The curve over all samples of the run.
+    """
     needs_radii(run, "curve")
     return robust_accuracy_curve(run.radius.cpu(), attacked_in(run))
 
 
 def curves_of(runs: NamedRuns) -> dict[str, Curve]:
-    """Of min-radius runs; they must be about one metric, or their eps are not the same thing."""
+    """Robust accuracy curves of several min-radius runs.
+
+    Args:
+        runs: of min-radius, by name, in one metric: the eps of different metrics are no match.
+
+    Returns:
+        The curve of each run, by its name.
+    """
     metrics = {run.problem.metric.name for run in runs.values()}
     if len(metrics) > 1:
         raise ValueError(f"runs: expected one metric, found {', '.join(sorted(metrics))}; curves of each on their own")
@@ -145,7 +213,14 @@ def curves_of(runs: NamedRuns) -> dict[str, Curve]:
 
 
 def crossings(curves: Mapping[str, Curve]) -> list[Crossing]:
-    """Where two curves change places, in the order of eps. Touching is no crossing."""
+    """All places where two curves change their order. Touching is no crossing.
+
+    Args:
+        curves: by name, in one metric.
+
+    Returns:
+        The crossings of every two curves, by rising eps.
+    """
     found = []
     for (first, a), (second, b) in combinations(curves.items(), 2):
         eps = torch.unique(torch.cat((a.eps, b.eps)))
@@ -161,13 +236,16 @@ def crossings(curves: Mapping[str, Curve]) -> list[Crossing]:
 
 
 def stable_crossings(curves: Mapping[str, Curve], samples: int) -> list[Crossing]:
-    """Crossings between stretches on which one curve is clearly ahead, in the order of eps.
+    """Crossings between stretches on which one curve is clearly ahead.
 
     Curves of few samples cross often, mostly by chance: on both sides the lead must reach 3 % and 3 samples somewhere.
 
     Args:
-        curves: by name.
+        curves: by name, in one metric.
         samples: how many each curve is made of.
+
+    Returns:
+        The crossings of every two curves, by rising eps.
     """
     found = []
     least = max(LEAD, FEWEST / max(samples, 1)) - 1e-9
@@ -199,6 +277,12 @@ def model_crossings(runs: NamedRuns) -> list[Crossing]:
     """Stable crossings of the min-radius runs of every two models under the same attacks, on the samples they share.
 
     What else crosses (attacks on one model, samples of which one run has more) says nothing of models.
+
+    Args:
+        runs: by name; those of max-loss are left out.
+
+    Returns:
+        The crossings, by rising eps; ``before`` and ``after`` are names of runs.
     """
     asked = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
     found: list[Crossing] = []
@@ -209,3 +293,44 @@ def model_crossings(runs: NamedRuns) -> list[Crossing]:
         if samples := len(shared[first].status):
             found += stable_crossings(curves_of(shared), samples)
     return sorted(found, key=lambda crossing: crossing.eps)
+
+
+@dataclass(frozen=True)
+class CurvePanel:
+    """What a panel of robust accuracy curves shows: where its eps axis ends, and which crossings it marks."""
+
+    end: float
+    """of the axis"""
+    beyond: int
+    """radii that lie beyond the end"""
+    crossings: list[Crossing]
+    """to be marked: the first ``SHOWN`` stable crossings of models within the axis, by rising eps"""
+    more: int
+    """further crossings within the axis"""
+
+
+def curve_panel(runs: NamedRuns) -> CurvePanel:
+    """Decide where the eps axis of a panel ends and which crossings it marks: figure and page both ask here.
+
+    The axis has room for every max-loss run and for the radii of every model by the attack that is best at it. A few
+    radii far out are cut off, and counted.
+
+    Args:
+        runs: by name, of one topic (``by_topic``): curves of min-radius runs, points of max-loss runs.
+
+    Returns:
+        End of the axis, radii beyond it, crossings to be marked, and how many more there are.
+    """
+    curves = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
+    asked = [accuracy_of(run).eps for run in runs.values() if isinstance(run.problem, MaxLoss)]
+    ends: dict[str, float] = {}
+    radii = {name: radii_of(run) for name, run in curves.items()}
+    for name, rising in radii.items():
+        if len(rising):
+            far = min(1.03 * float(rising[-1]), CUT * statistics.quantile(rising.numpy(), 0.95))
+            model = model_key(name, curves[name])
+            ends[model] = min(far, ends.get(model, math.inf))
+    end = max([*ends.values(), *(1.15 * eps for eps in asked if not math.isnan(eps))], default=1.0) or 1.0
+    found = [crossing for crossing in model_crossings(curves) if crossing.eps <= end]
+    beyond = sum(int((rising > end).sum()) for rising in radii.values())
+    return CurvePanel(end, beyond, found[:SHOWN], len(found[SHOWN:]))

@@ -18,22 +18,50 @@ from pwcf.runs.comparison import sample_places
 
 
 def defined_in(run: Run) -> Tensor:
-    """(n,) bool: where the model gives finite logits."""
+    """Mask of the samples for which the model gives finite logits.
+
+    Args:
+        run: about n samples.
+
+    Returns:
+        (n,) bool, on the CPU.
+    """
     return torch.from_numpy(statistics.defined(status_values(run)))
 
 
 def attacked_in(run: Run) -> Tensor:
-    """(n,) bool: classified correctly as they are, so there was something to attack."""
+    """Mask of the samples that are classified correctly as they are, so that there was something to attack.
+
+    Args:
+        run: about n samples.
+
+    Returns:
+        (n,) bool, on the CPU.
+    """
     return torch.from_numpy(statistics.attacked(status_values(run)))
 
 
 def found_in(run: Run) -> Tensor:
-    """(n,) bool: attacked, and a verified point was found."""
+    """Mask of the samples that were attacked and have a verified adversarial point.
+
+    Args:
+        run: about n samples.
+
+    Returns:
+        (n,) bool, on the CPU.
+    """
     return torch.from_numpy(statistics.found(status_values(run), run.adversarial.cpu().numpy()))
 
 
 def converged_in(run: Run) -> Tensor:
-    """(n,) bool: min-radius, found, and the evidence says that nothing is left to gain nearby."""
+    """Mask of the samples whose min-radius search converged: the evidence leaves nothing to gain nearby.
+
+    Args:
+        run: about n samples.
+
+    Returns:
+        (n,) bool, on the CPU; all False for max-loss.
+    """
     return torch.from_numpy(statistics.converged(status_values(run)))
 
 
@@ -75,7 +103,14 @@ def shared_places(first: Run, second: Run) -> tuple[Tensor, Tensor]:
 
 
 def align(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
-    """The runs on the samples that all of them have, in one order: a sample is known by its image and label."""
+    """Restrict runs to the samples that all of them have, in one order. A sample is known by its image and label.
+
+    Args:
+        runs: recorded ones.
+
+    Returns:
+        The same runs about the m shared samples, in the order of the first run.
+    """
     if not runs:
         return []
     places = [sample_places(needs_recording(run, "align").rows) for run in runs]

@@ -19,6 +19,7 @@ from pwcf.runs import RecordedRun
 __all__ = [
     "NamedRuns",
     "RunLabel",
+    "asked_eps",
     "attacks_name",
     "by_topic",
     "comparable_groups",
@@ -54,17 +55,39 @@ BETWEEN = " · "
 
 
 def metric_name(run: Run) -> str:
-    """The name of the metric a run is about."""
+    """Name of the metric of a run.
+
+    Args:
+        run: of either question.
+
+    Returns:
+        The name, such as ``l2``.
+    """
     return run.problem.metric.name
 
 
 def attacks_name(run: Run) -> str:
-    """The attacks of a run, joined by plus signs."""
+    """Names of the attacks of a run, joined by plus signs.
+
+    Args:
+        run: of either question.
+
+    Returns:
+        The names, such as ``lmn+fab``; ``none`` where there is no attack.
+    """
     return "+".join(each.name for each in run.contributions) or "none"
 
 
 def question_name(run: Run, loss: bool = True) -> str:
-    """A run's question in short: ``l2``, or ``linf ≤ 8/255, margin``; ``loss``: whether the loss is said."""
+    """Question of a run in short: ``l2``, or ``linf ≤ 8/255, margin``.
+
+    Args:
+        run: of either question.
+        loss: whether the loss of max-loss is said.
+
+    Returns:
+        The text that page, tables and figures show.
+    """
     problem = run.problem
     if isinstance(problem, MinRadius):
         return question_text(problem.metric.name, targeted=problem.targeted)
@@ -74,7 +97,14 @@ def question_name(run: Run, loss: bool = True) -> str:
 
 
 def question_title(run: Run) -> str:
-    """A run's question as the title of an answer."""
+    """Question of a run as the title of an answer.
+
+    Args:
+        run: of either question.
+
+    Returns:
+        A title without a full stop.
+    """
     problem = run.problem
     if isinstance(problem, MinRadius):
         aim = "classified as wanted" if problem.targeted else "misclassified"
@@ -87,12 +117,26 @@ def question_title(run: Run) -> str:
 
 
 def model_name(run: RecordedRun) -> str:
-    """A model as the command called it, without its folder or kind."""
+    """Name of the model of a run: as the command called it, without its folder or kind.
+
+    Args:
+        run: a recorded one.
+
+    Returns:
+        The name, followed by the weights' file where there is one.
+    """
     spec = run.header.model.spec
     short = spec.rpartition("/")[2] if "/" in spec and "://" not in spec else spec
     stem = short.partition(":")[2] or short
     weights = run.header.settings.weights
     return f"{stem} {weights.rpartition('/')[2]}" if weights else stem
+
+
+def asked_eps(run: Run) -> float | str | None:
+    """The eps that a max-loss run was asked about, "per sample" where samples have their own; None for min-radius."""
+    if not isinstance(run.problem, MaxLoss):
+        return None
+    return run.problem.eps if isinstance(run.problem.eps, float) else "per sample"
 
 
 def model_key(name: str, run: Run) -> str:
@@ -101,7 +145,14 @@ def model_key(name: str, run: Run) -> str:
 
 
 def data_name(run: RecordedRun) -> str:
-    """What a run's data is called, without where it lies."""
+    """Name of the data of a run, without its folder.
+
+    Args:
+        run: a recorded one.
+
+    Returns:
+        The last part of the path or specification.
+    """
     return _end(run.header.settings.data.rstrip("/"), 1)
 
 
@@ -109,7 +160,15 @@ def data_name(run: RecordedRun) -> str:
 
 
 def unique_names(names: Iterable[str], form: str = "{} ({})") -> list[str]:
-    """The same names; those that come again get a number."""
+    """Make names unique: a name that comes again gets a number.
+
+    Args:
+        names: in their order.
+        form: how name and number are joined.
+
+    Returns:
+        As many names as there were, all different.
+    """
     seen: dict[str, None] = {}
     for name in names:
         again, count = name, 1
@@ -121,9 +180,16 @@ def unique_names(names: Iterable[str], form: str = "{} ({})") -> list[str]:
 
 
 def model_names(runs: NamedRuns) -> dict[str, str]:
-    """By run the name of its model; runs that were not recorded are models of their own.
+    """Names of the models of several runs, one name for each different model.
 
-    Different models of one name are told apart by their files (``a.py:net``), or else numbered (``net (2)``).
+    Different models of one name are told apart by their files (``a.py:net``), or else numbered (``net (2)``). Each run
+    that was not recorded is taken for a model of its own.
+
+    Args:
+        runs: by name.
+
+    Returns:
+        By the run's name the model's.
     """
     first: dict[str, tuple[str, Run]] = {}
     for name, run in runs.items():
@@ -159,11 +225,14 @@ QUESTION = 1
 
 
 def run_labels(runs: Sequence[RecordedRun], folders: Sequence[str] = ()) -> list[RunLabel]:
-    """Short names of what differs: model and question, then attacks, data, budget, seed as far as it takes to tell.
+    """Label runs by what differs: model and question, then attacks, data, budget, seed as far as it takes to tell.
 
     Args:
         runs: recorded ones.
         folders: names that are used where nothing else differs.
+
+    Returns:
+        A label for each run, in their order.
     """
     numbered = {str(i): needs_recording(run, "run_labels") for i, run in enumerate(runs)}
     losses = {run.header.settings.loss for run in runs if run.header.settings.eps is not None}
@@ -200,15 +269,29 @@ def run_labels(runs: Sequence[RecordedRun], folders: Sequence[str] = ()) -> list
 
 
 def name_runs(runs: Iterable[RecordedRun]) -> dict[str, RecordedRun]:
-    """Runs by short names of what differs: see ``run_labels``."""
+    """Give runs short names of what differs between them: see ``run_labels``.
+
+    Args:
+        runs: recorded ones.
+
+    Returns:
+        The runs by their names, in their order.
+    """
     listed = [needs_recording(run, "name_runs") for run in runs]
     return {label.name: run for label, run in zip(run_labels(listed), listed, strict=True)}
 
 
 def names_without_question(runs: NamedRuns) -> dict[str, str]:
-    """Names for panels that say the question themselves: without it, so that a model looks the same in all of them.
+    """Shorten names for panels that say the question themselves, so that a model has one name in all of them.
 
-    Only where ``name_runs`` has put the question into the name, and no two runs of one question get the same name.
+    The question is left out only where ``name_runs`` has put it in, and where no two runs of one question would get the
+    same name.
+
+    Args:
+        runs: by name.
+
+    Returns:
+        By the run's name the shorter one.
     """
     losses = {run.problem.loss for run in runs.values() if isinstance(run.problem, MaxLoss)}
     short = {name: _without_question(name, run, len(losses) > 1) for name, run in runs.items()}
@@ -225,14 +308,24 @@ def _without_question(name: str, run: Run, say_loss: bool) -> str:
     return BETWEEN.join(filter(None, parts)) or model
 
 
-# ---- data, and what can be compared -----------------------------------------------------------------
+# ---- data, and which runs belong together -----------------------------------------------------------
+#
+# There are two answers, and everything that groups runs asks one of them:
+#   by_topic           runs that share a panel: one metric, targeted or not, one set of data; models may differ
+#   comparable_groups  runs of one topic that are also about one model: attacks are compared sample by sample
 
 
 def data_groups(runs: NamedRuns) -> dict[str, int]:
-    """By run the number of the data it is about: runs that share an image, or share one with a third, are about one.
+    """Tell which runs are about the same data: those that share an image, or share one with a third run.
 
     Files of one name may have nothing in common, and one set may lie in several places: images tell. Runs that were
     not recorded know nothing of their data and count as one.
+
+    Args:
+        runs: by name.
+
+    Returns:
+        By the run's name the number of its data.
     """
     group_of: dict[str, int] = {}
     found: dict[str, int] = {}
@@ -248,7 +341,14 @@ def data_groups(runs: NamedRuns) -> dict[str, int]:
 
 
 def data_names(runs: NamedRuns) -> dict[str, str]:
-    """By run the name of its data: the same for runs that share images, different for all others."""
+    """Names of the data of several runs: the same for runs that share images, different for all others.
+
+    Args:
+        runs: by name.
+
+    Returns:
+        By the run's name the data's.
+    """
     groups = data_groups(runs)
     specs: dict[int, str] = {}
     for name, group in groups.items():
@@ -277,7 +377,16 @@ def _end(spec: str, parts: int) -> str:
 
 
 def topics(runs: NamedRuns) -> dict[str, str]:
-    """By run what can be drawn together: a metric, whether classes were wanted, the data where there are several."""
+    """Topics of several runs: metric, whether targeted, and the data where there are several.
+
+    Radii and eps of one topic can share an axis.
+
+    Args:
+        runs: by name.
+
+    Returns:
+        By the run's name its topic, such as ``l2, targeted``.
+    """
     data = data_names(runs)
     several = len(set(data.values())) > 1
     return {
@@ -288,7 +397,14 @@ def topics(runs: NamedRuns) -> dict[str, str]:
 
 
 def by_topic(runs: NamedRuns) -> dict[str, dict[str, Run]]:
-    """Runs of each topic, in the order in which topics come first."""
+    """Group runs that can share a panel: those of one topic (see ``topics``), whatever their models.
+
+    Args:
+        runs: by name.
+
+    Returns:
+        By topic its runs by name; topics in the order of their first runs.
+    """
     found: dict[str, dict[str, Run]] = {}
     for (name, run), topic in zip(runs.items(), topics(runs).values(), strict=True):
         found.setdefault(topic, {})[name] = run
@@ -298,11 +414,14 @@ def by_topic(runs: NamedRuns) -> dict[str, dict[str, Run]]:
 def comparable_groups(
     runs: NamedRuns, also: Callable[[Run], object] = lambda run: None
 ) -> dict[tuple[str, str], list[dict[str, Run]]]:
-    """Runs about one model and one topic, which can be compared sample by sample, by the names of both.
+    """Group runs that can be compared sample by sample: those about one model and one topic.
 
     Args:
-        runs: those that were not recorded are taken to be about one model.
-        also: what else must be the same; each value of it makes a group of its own.
+        runs: by name; those that were not recorded are taken to be about one model.
+        also: what else must be the same, such as eps; each value of it makes a group of its own.
+
+    Returns:
+        By the names of model and topic a list of groups of runs by name, one group for each value of ``also``.
     """
     about, models = topics(runs), model_names(runs)
     groups: dict[tuple[str, str], dict[object, dict[str, Run]]] = {}

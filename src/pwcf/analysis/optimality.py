@@ -26,36 +26,69 @@ from pwcf.runs import RecordedRun
 
 
 def best(radii: Sequence[Tensor]) -> Tensor:
-    """(n,) the pointwise least of several attacks' radii (n,) each; inf where no one found a point."""
+    """Pointwise least radii of several attacks: d* above.
+
+    Args:
+        radii: of at least one attack, (n,) each, inf where there is no point.
+
+    Returns:
+        (n,) float64; inf where no attack found a point.
+    """
     if not radii:
         raise ValueError("radii: expected those of at least one attack, found none")
     return torch.stack([radius.double() for radius in radii]).amin(0)
 
 
-def largest_finite(radius: Tensor, right: Tensor) -> float:
-    """eps_max of best radii (n,); NaN where nobody found a point."""
-    values = radius[right & torch.isfinite(radius)]
+def largest_finite(radius: Tensor, clean_correct: Tensor) -> float:
+    """Largest finite radius: eps_max above, if the radii are the best ones.
+
+    Args:
+        radius: (n,) inf where there is no point.
+        clean_correct: (n,) bool, classified correctly as they are.
+
+    Returns:
+        The largest radius; NaN where there is no point at all.
+    """
+    values = radius[clean_correct & torch.isfinite(radius)]
     return float(values.max()) if len(values) else float("nan")
 
 
-def area(radius: Tensor, right: Tensor, eps_max: float) -> float:
-    """Under robust accuracy over eps up to eps_max: the mean of min(radius, eps_max), samples (n,) that are wrong 0."""
-    return float(torch.where(right, radius.double().clamp(max=eps_max), 0.0).mean())
+def area(radius: Tensor, clean_correct: Tensor, eps_max: float) -> float:
+    """Area under robust accuracy over eps, from 0 to eps_max: A above.
 
+    It is the mean of min(radius, eps_max), with 0 for misclassified samples.
 
-def local_optimality(radius: Tensor, best: Tensor, right: Tensor) -> float:
-    """xi of an attack's radii (n,) against the best of all attacks (n,).
+    Args:
+        radius: (n,) inf where there is no point.
+        clean_correct: (n,) bool, classified correctly as they are.
+        eps_max: where the area ends.
 
-    NaN where it says nothing: no one found a point, or all best radii are the same, eps_max.
+    Returns:
+        The area, at most eps_max times the clean accuracy.
     """
-    eps_max = largest_finite(best, right)
-    clean = float(right.double().mean())
-    least = area(best, right, eps_max)
+    return float(torch.where(clean_correct, radius.double().clamp(max=eps_max), 0.0).mean())
+
+
+def local_optimality(radius: Tensor, best: Tensor, clean_correct: Tensor) -> float:
+    """Local optimality xi of one attack against the best of all attacks.
+
+    Args:
+        radius: (n,) of the attack, inf where there is no point.
+        best: (n,) the least of all attacks: see ``best``.
+        clean_correct: (n,) bool, classified correctly as they are.
+
+    Returns:
+        xi, 1 for an attack as good as all together. NaN where xi says nothing: no one found a point, or all best radii
+        are the same.
+    """
+    eps_max = largest_finite(best, clean_correct)
+    clean = float(clean_correct.double().mean())
+    least = area(best, clean_correct, eps_max)
     # Both are sums of the same terms: a difference of rounding is none.
     room = clean * eps_max - least
     if not room > 1e-12 * eps_max:
         return float("nan")
-    return 1 - (area(radius, right, eps_max) - least) / room
+    return 1 - (area(radius, clean_correct, eps_max) - least) / room
 
 
 @dataclass(frozen=True)
@@ -86,10 +119,13 @@ class AttackScore:
 
 
 def attack_scores(runs: NamedRuns) -> list[AttackScore]:
-    """Scores of all min-radius runs, on the samples that those about one model, metric and data share.
+    """Score all min-radius runs against each other, on the samples that those about one model, metric and data share.
+
+    Args:
+        runs: by name; those of max-loss are left out.
 
     Returns:
-        In the order of models and metrics; within them by budget, the best first.
+        A score for each run, in the order of models and metrics; within them by budget, the best first.
     """
     asked = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
     scores: list[AttackScore] = []
@@ -102,14 +138,14 @@ def attack_scores(runs: NamedRuns) -> list[AttackScore]:
 
 def _scores(model: str, topic: str, members: NamedRuns) -> list[AttackScore]:
     shared = dict(zip(members, aligned(list(members.values())), strict=True))
-    right = torch.stack([attacked_in(run) for run in shared.values()]).all(0)
+    clean_correct = torch.stack([attacked_in(run) for run in shared.values()]).all(0)
     radii = {name: run.radius.cpu().double() for name, run in shared.items()}
     together = best(list(radii.values()))
-    finite = [largest_finite(radius, right) for radius in radii.values()]
+    finite = [largest_finite(radius, clean_correct) for radius in radii.values()]
     worst = max((radius for radius in finite if not math.isnan(radius)), default=math.nan)
     scores = []
     for name, run in shared.items():
-        some = run.select(right.nonzero().squeeze(1))
+        some = run.select(clean_correct.nonzero().squeeze(1))
         status, radius = status_values(some), some.radius.cpu().numpy()
         adversarial = some.adversarial.cpu().numpy()
         scores.append(
@@ -123,8 +159,8 @@ def _scores(model: str, topic: str, members: NamedRuns) -> list[AttackScore]:
                 found=int(statistics.found(status, adversarial).sum()),
                 mean=statistics.mean_radius(status, adversarial, radius),
                 median=statistics.median_radius(status, radius),
-                filled_mean=filled_mean(radii[name], right, worst),
-                xi=local_optimality(radii[name], together, right) if len(status) else math.nan,
+                filled_mean=filled_mean(radii[name], clean_correct, worst),
+                xi=local_optimality(radii[name], together, clean_correct) if len(status) else math.nan,
                 passes=statistics.mean_passes(status, some.passes.total.cpu().numpy()),
                 seconds=members[name].seconds / max(len(members[name].status), 1),
             )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pwcf._common import statistics
 from pwcf.analysis.masks import found_in, needs_recording, shared_places
 from pwcf.analysis.naming import NamedRuns, attacks_name, metric_name
 from pwcf.evaluation import Run
@@ -19,11 +20,14 @@ from pwcf.runs import RecordedRun
 
 
 def sparsity_of(run: Run, images: Tensor | None = None) -> Tensor:
-    """(n,) float64 ||d||_1 / ||d||_2; NaN where no point was found.
+    """Soft sparsity ||d||_1 / ||d||_2 of the perturbations of a run.
 
     Args:
-        run: recorded ones know it; others need the images.
+        run: about n samples; recorded ones know it, others need the images.
         images: (n, ...) that were attacked.
+
+    Returns:
+        (n,) float64; NaN where no point was found.
     """
     if images is not None:
         d = perturbations_of(run, images).flatten(1).double()
@@ -36,7 +40,15 @@ def sparsity_of(run: Run, images: Tensor | None = None) -> Tensor:
 
 
 def perturbations_of(run: Run, images: Tensor) -> Tensor:
-    """(n, ...) x' - x; zero where no point was found."""
+    """Perturbations x' - x of a run.
+
+    Args:
+        run: about n samples, with its points.
+        images: (n, ...) that were attacked.
+
+    Returns:
+        (n, ...) on the CPU; zero where no point was found.
+    """
     if len(run.status) and not len(run.x_adv):
         raise ValueError("run: expected one with its points, found none; load_run(..., tensors=True)")
     if tuple(images.shape) != tuple(run.x_adv.shape):
@@ -46,12 +58,12 @@ def perturbations_of(run: Run, images: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class SparsityRow:
-    """One run's in a table."""
+    """Sparsity of one run, as a row of a table."""
 
     name: str
     metric: str
-    loss: str
-    """what was maximised; "" for min-radius"""
+    loss: str | None
+    """what was maximised; None for min-radius"""
     attacks: str
     found: int
     low: float
@@ -62,20 +74,23 @@ class SparsityRow:
 
 
 def sparsity_table(runs: NamedRuns, images: Tensor | None = None) -> list[SparsityRow]:
-    """Quartiles of each run's; runs of the same metric may be compared, and of the same samples should be.
+    """Quartiles of the soft sparsity of each run.
+
+    Only runs of one metric can be compared, best on the same samples.
 
     Args:
         runs: by name.
         images: (n, ...) that all of them attacked, for runs that were not recorded.
+
+    Returns:
+        A row for each run, in their order.
     """
     rows = []
     for name, run in runs.items():
         values = sparsity_of(run, None if isinstance(run, RecordedRun) else images)
         values = values[torch.isfinite(values)]
-        quartiles = (
-            torch.quantile(values, values.new_tensor([0.25, 0.5, 0.75])).tolist() if len(values) else [torch.nan] * 3
-        )
-        loss = run.problem.loss if isinstance(run.problem, MaxLoss) else ""
+        quartiles = statistics.quantiles(values.numpy(), (0.25, 0.5, 0.75))
+        loss = run.problem.loss if isinstance(run.problem, MaxLoss) else None
         rows.append(SparsityRow(name, metric_name(run), loss, attacks_name(run), len(values), *quartiles))
     return rows
 
@@ -95,11 +110,14 @@ class PatternDifference:
 
 
 def pattern_difference(first: RecordedRun, second: RecordedRun, images: Tensor | None = None) -> PatternDifference:
-    """Of two runs on the samples they share.
+    """Compare the perturbations of two runs, on the samples they share and for which both have a point.
 
     Args:
         first, second: recorded runs.
         images: (n, ...) of the first run, for the cosine.
+
+    Returns:
+        Which is sparser, how far the distributions of sparsity are apart, and the median cosine.
     """
     for run in (first, second):
         needs_recording(run, "pattern_difference")
@@ -114,12 +132,20 @@ def pattern_difference(first: RecordedRun, second: RecordedRun, images: Tensor |
     if images is not None:
         d = perturbations_of(first, images)[here].flatten(1).double()
         e = perturbations_of(second.select(there), images[here]).flatten(1).double()
-        cosine = float(torch.nn.functional.cosine_similarity(d, e).median())
+        cosine = statistics.median(torch.nn.functional.cosine_similarity(d, e).numpy())
     return PatternDifference(len(here), sparser, kolmogorov_smirnov(a, b), cosine)
 
 
 def kolmogorov_smirnov(a: Tensor, b: Tensor) -> float:
-    """The largest difference between the shares of a and of b below a value."""
+    """Kolmogorov and Smirnov's distance: the largest difference between the shares of a and of b up to a value.
+
+    Args:
+        a: (n,) values.
+        b: (m,) values.
+
+    Returns:
+        0 for samples alike, 1 for samples apart; NaN where either is empty.
+    """
     if not len(a) or not len(b):
         return torch.nan
     a, b = a.double().sort().values, b.double().sort().values
@@ -141,7 +167,17 @@ class Magnitudes:
 
 
 def magnitudes_of(run: Run, images: Tensor, samples: list[int] | None = None, bins: int = 40) -> Magnitudes:
-    """Of the samples with a point, or of some of them, by their places."""
+    """Histogram of |x' - x| over all entries of the perturbations of a run.
+
+    Args:
+        run: about n samples, with its points.
+        images: (n, ...) that were attacked.
+        samples: places of those to take; None: all that have a point.
+        bins: of the histogram, k.
+
+    Returns:
+        Edges (k + 1,) from 0 to the largest entry, shares (k,) of the entries, and the share that did not move.
+    """
     d = perturbations_of(run, images)
     chosen = found_in(run).nonzero().squeeze(1) if samples is None else torch.tensor(samples, dtype=torch.int64)
     size = d[chosen].abs().flatten().double()
@@ -155,7 +191,14 @@ def magnitudes_of(run: Run, images: Tensor, samples: list[int] | None = None, bi
 
 
 def amplified(perturbation: Tensor) -> tuple[Tensor, float]:
-    """A perturbation as a picture, and by how much it was amplified: its largest entry is 0 or 1, none is 1/2."""
+    """Amplify a perturbation so that it can be shown as a picture.
+
+    Args:
+        perturbation: (...) x' - x.
+
+    Returns:
+        The picture (...) in [0, 1], where 1/2 is no change and the largest entry is 0 or 1; and the factor.
+    """
     largest = float(perturbation.abs().max()) if perturbation.numel() else 0.0
     factor = 0.5 / largest if largest > 0 else 1.0
     return perturbation * factor + 0.5, factor

@@ -26,14 +26,15 @@ class EpsChoice:
     robust: float
     """robust accuracy at this eps"""
     within: float
-    """share of the attacked samples that it breaks: near 0 or 1 it tells nothing of the rest"""
+    """Share of the attacked samples that it breaks, so not 1 minus the robust accuracy, which is over all samples.
+    Near 0 or 1 it tells nothing of the rest."""
     of_median: float
     """eps divided by the median radius: how far beyond (or short of) the typical sample it asks"""
 
 
 @dataclass(frozen=True)
 class RadiusComparison:
-    """Two runs sample by sample: the paper's figure of per-sample radii."""
+    """Two runs sample by sample: the paper's figure of per-sample radii. ``Comparison`` has their statistics."""
 
     sample: Tensor
     """(m,) places in the first run, by its rising radius"""
@@ -46,25 +47,50 @@ class RadiusComparison:
 
     @property
     def difference(self) -> Tensor:
-        """(m,) the second's minus the first's: below zero the second is better"""
-        return self.second - self.first
+        """(m,) the first's radius minus the second's, as everywhere: below zero the first is better"""
+        return self.first - self.second
 
 
 def radii_of(run: Run) -> Tensor:
-    """(m,) float64, rising: the radii that were found of samples that are classified correctly."""
+    """Radii that a min-radius run found for attacked samples, rising.
+
+    Args:
+        run: of min-radius.
+
+    Returns:
+        (m,) float64, all finite, rising; samples without a point are left out.
+    """
     needs_radii(run, "radii")
     return run.radius.cpu().double()[found_in(run)].sort().values
 
 
 def quantiles_of(run: Run, at: Sequence[float] = QUANTILES) -> dict[float, float]:
-    """Of the radii of all attacked samples, between neighbours as numpy does; inf where so many have no point."""
+    """Quantiles of the radii of all attacked samples, those without a point included.
+
+    Args:
+        run: of min-radius.
+        at: numbers between 0 and 1.
+
+    Returns:
+        By each number its quantile, interpolated as numpy does; inf where so many samples have no point.
+    """
     needs_radii(run, "quantiles")
     rising = run.radius.cpu().double()[attacked_in(run)].sort().values.numpy()
     return {q: statistics.quantile(rising, q) for q in at}
 
 
 def eps_choices(run: Run, choices: Iterable[float]) -> list[EpsChoice]:
-    """Against the radii: an eps far above (below) all of them breaks everything (nothing), whatever the attack."""
+    """What each eps would have said of a model whose radii are known.
+
+    An eps far above (below) all radii breaks everything (nothing), whatever the attack.
+
+    Args:
+        run: of min-radius.
+        choices: eps >= 0.
+
+    Returns:
+        For each eps the robust accuracy, the share it breaks, and its size in median radii.
+    """
     needs_radii(run, "eps_choices")
     attacked = attacked_in(run)
     radius = run.radius.cpu().double()
@@ -73,18 +99,34 @@ def eps_choices(run: Run, choices: Iterable[float]) -> list[EpsChoice]:
     for eps in choices:
         broken = attacked & (radius <= eps)
         within = float(broken.double().sum() / attacked.sum().clamp(min=1))
-        robust = float((attacked & ~broken).double().mean())
-        found.append(EpsChoice(float(eps), robust, within, float(eps) / median if median else math.inf))
+        of_median = float(eps) / median if median else math.inf
+        found.append(EpsChoice(float(eps), run.robust_accuracy_at(eps), within, of_median))
     return found
 
 
 def hardest(run: Run, count: int = 10) -> list[int]:
-    """Samples that take most to be misclassified: those without a point first, then by falling radius."""
+    """Samples that take most to be misclassified: those without a point first, then by falling radius.
+
+    Args:
+        run: of min-radius.
+        count: how many, at most.
+
+    Returns:
+        Places of attacked samples in the run.
+    """
     return _ordered(run, count, descending=True)
 
 
 def easiest(run: Run, count: int = 10) -> list[int]:
-    """Samples that take least, of those that are classified correctly."""
+    """Samples that take least to be misclassified, by rising radius.
+
+    Args:
+        run: of min-radius.
+        count: how many, at most.
+
+    Returns:
+        Places of attacked samples in the run.
+    """
     return _ordered(run, count, descending=False)
 
 
@@ -96,7 +138,17 @@ def _ordered(run: Run, count: int, descending: bool) -> list[int]:
 
 
 def compare_radii(first: Run, second: Run) -> RadiusComparison:
-    """Two min-radius runs about the same samples, where both have a point."""
+    """Compare two min-radius runs sample by sample, where both have a point.
+
+    ``compare`` gives the statistics of such a comparison; ``pwcf.runs.comparison`` compares any number of runs.
+
+    Args:
+        first: of min-radius.
+        second: of min-radius in the same metric; runs that were not recorded must be about the same samples.
+
+    Returns:
+        ``RadiusComparison`` of m samples, by rising radius of the first; ``difference`` is first minus second.
+    """
     for run in (first, second):
         needs_radii(run, "compare_radii")
     one_metric((first, second), "compare_radii")
@@ -110,38 +162,66 @@ def compare_radii(first: Run, second: Run) -> RadiusComparison:
 
 @dataclass(frozen=True)
 class Spread:
-    """Of the samples that are classified correctly: how many there are, and the radii of those with a point.
+    """Statistics of the radii that were found: samples without a point are left out, so ``found`` belongs beside them.
 
-    A sample without a point has no radius; the mean leaves it out, so ``found`` belongs beside it. NaN: none found.
+    NaN where nothing was found.
     """
 
-    right: int
+    clean_correct: int
+    """samples classified correctly as they are"""
     found: int
+    """of these, with a point"""
     mean: float
-    median: float
+    """of the radii that were found"""
+    median_found: float
+    """of the radii that were found. Over all attacked samples, where one without a point counts as infinitely far, it
+    is ``quantiles_of(run)[0.5]``: the median radius of summaries, tables and page."""
     std: float
-    """divided by their number: it describes these samples, it does not estimate other ones"""
+    """of the radii that were found, divided by their number: it describes these samples, it does not estimate others"""
 
 
-def spread(radius: Tensor, right: Tensor) -> Spread:
-    """Spread of radii (n,), inf where there is no point; ``right`` (n,): classified correctly as they are."""
-    values = radius[right]
+def spread(radius: Tensor, clean_correct: Tensor) -> Spread:
+    """Statistics of the radii that were found.
+
+    Args:
+        radius: (n,) inf where there is no point.
+        clean_correct: (n,) bool, classified correctly as they are.
+
+    Returns:
+        How many samples there are and how many have a point; mean, median and deviation of the radii of the latter.
+    """
+    values = radius[clean_correct]
     return Spread(len(values), int(torch.isfinite(values).sum()), *describe(values[torch.isfinite(values)]))
 
 
-def filled_mean(radius: Tensor, right: Tensor, missing: float) -> float:
-    """Mean over all samples that are right, with ``missing`` for those without a point: every sample counts."""
-    values = radius[right].double()
+def filled_mean(radius: Tensor, clean_correct: Tensor, missing: float) -> float:
+    """Mean radius over all samples classified correctly, those without a point included.
+
+    Args:
+        radius: (n,) inf where there is no point.
+        clean_correct: (n,) bool, classified correctly as they are.
+        missing: the radius that counts for a sample without a point.
+
+    Returns:
+        The mean; NaN of no samples.
+    """
+    values = radius[clean_correct].double()
     return describe(torch.where(torch.isfinite(values), values, missing))[0]
 
 
 def describe(values: Tensor) -> tuple[float, float, float]:
-    """Mean, median (of an even number: between the two in the middle) and standard deviation."""
+    """Mean, median and standard deviation of values.
+
+    Args:
+        values: (n,) finite.
+
+    Returns:
+        The mean, the median by the rule of ``quantiles_of``, and the deviation divided by n; NaN of no values.
+    """
     if not len(values):
         return (float("nan"),) * 3
     ordered = values.double().sort().values
-    middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-    return float(ordered.mean()), float(middle), float(ordered.std(correction=0))
+    return float(ordered.mean()), statistics.quantile(ordered.numpy(), 0.5), float(ordered.std(correction=0))
 
 
 @dataclass(frozen=True)
@@ -154,16 +234,22 @@ class CrossMetric:
     """(models, metrics) over all attacked samples; NaN where there is no run, inf where most samples stand"""
 
     def relative(self, to: int = 0) -> Tensor:
-        """(models, metrics) divided by one model's: what training bought, and where it bought nothing."""
+        """Medians (models, metrics) divided by those of one model, number ``to``."""
         return self.median / self.median[to : to + 1]
 
 
 def cross_metric(runs: NamedRuns) -> CrossMetric:
-    """Of all min-radius runs among these; robustness in one metric says little of another.
+    """Median radii of models by metrics: robustness in one metric says little of another.
 
-    Data have columns of their own where there are several, and so have targeted runs.
-    Of several runs of one model in one metric the one with the smallest median counts. Models are called by their own
-    names where the runs are recorded, else by the runs'.
+    Data have columns of their own where there are several, and so have targeted runs. Of several runs of one model in
+    one metric the one with the smallest median counts. Models are called by their own names where the runs are
+    recorded, else by the runs'.
+
+    Args:
+        runs: by name; those of max-loss are left out.
+
+    Returns:
+        Medians (models, metrics) with the names of rows and columns.
     """
     chosen: dict[tuple[str, str], float] = {}
     columns, models_of = topics(runs), model_names(runs)

@@ -88,11 +88,16 @@ def trace(
     budget: int = BUDGET,
     seed: int = 0,
 ) -> list[Trace]:
-    """Let an attack answer and watch: a trace for every sample, empty where the model misclassifies it as it is.
+    """Let an attack search and note every point it asks the model about.
+
+    The trace of a sample that the model misclassifies as it is is empty.
 
     Args:
-        model, images, labels, problem, attack, seed: as for ``evaluate``.
+        model, images, labels, problem, attack, seed: as for ``evaluate``; images are (n, ...), labels (n,).
         budget: forward + backward passes per sample; here all of it is the attack's.
+
+    Returns:
+        A trace for each of the n samples, in their order.
     """
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise ValueError(f"budget: expected an integer > 0, found {budget!r}")
@@ -196,7 +201,7 @@ def retrace(run: RecordedRun, samples: Sequence[int]) -> dict[str, list[Trace]]:
 
 @dataclass(frozen=True)
 class Termination:
-    """Of the m samples that were attacked."""
+    """When and how searches ended, over the m samples that were attacked."""
 
     passes: Tensor
     """(m,) int64 forward + backward, of all attacks, checks and evidence together"""
@@ -209,7 +214,14 @@ class Termination:
 
 
 def termination_of(run: Run) -> Termination:
-    """When and how the searches of a run ended."""
+    """When and how the searches of a run ended.
+
+    Args:
+        run: of either question.
+
+    Returns:
+        Passes (m,) and seconds (m,) of the m attacked samples, how many ended in which way, and the budget.
+    """
     attacked = attacked_in(run)
     places = attacked.nonzero().squeeze(1).tolist()
     status = Counter(run.status[i].value for i in places)

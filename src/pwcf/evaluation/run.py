@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -169,10 +168,10 @@ class Run:
                 f"largest {nearest.max():.4g}"
             )
             judged = self.evidence.stationarity, self.evidence.shrink
-            stationarity, shrink = (float(np.median(values.cpu().numpy()[found])) for values in judged)
+            stationarity, shrink = (statistics.median(values.cpu().numpy()[found]) for values in judged)
             lines.append(
                 f"  evidence: stationarity median {stationarity:.2g}; nearby the radius could still shrink by "
-                f"{shrink:.2%} (median)"
+                f"{share_text(shrink, 2)} (median)"
             )
         if len(self.contributions) > 1:
             lines += self._attacks()

@@ -1,4 +1,4 @@
-"""All figures and tables that runs have something for, into a folder."""
+"""Write all figures, and all tables too, that runs have something for into a folder: ``pwcf figure all``."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ def write_figures(
     *,
     search_again: bool = False,
 ) -> WrittenFiles:
-    """Every kind of figure as PDF and PNG, every table as LaTeX and Markdown.
+    """Write every kind of figure as PDF and PNG, and every kind of table as LaTeX and Markdown.
 
     Args:
         runs: as ``analysis.name_runs`` names them; figures that compare samples are drawn for each model on its own.
         folder: made if it is not there; files of the same names are replaced.
         choices: eps, sample and so on.
         search_again: also what needs searches done once more, which takes as long as they took.
+
+    Returns:
+        The files that were written, and for each kind that was left out the reason.
     """
     choices = choices or Choices()
     place = Path(folder)

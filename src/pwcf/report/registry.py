@@ -1,4 +1,9 @@
-"""The registry of figures and tables: every kind by its name, as ``pwcf figure`` and ``pwcf table`` offer them."""
+"""The registry of figures and tables: every kind by its name, as ``pwcf figure`` and ``pwcf table`` offer them.
+
+A new analysis that shows in figure, table and page is registered here and nowhere else in this room: ``attacks`` is the
+example. ``analysis.attack_scores`` makes records, ``figures/attacks.py`` draws them, ``_attacks_table`` gives their
+attributes heads by ``Table.of``, and ``on_page=`` puts the table on the page.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +16,14 @@ from torch import Tensor
 
 from pwcf import analysis
 from pwcf.analysis import Trace, eps_text, metric_name, model_name, names_without_question
+from pwcf.analysis.naming import asked_eps
+from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss, MinRadius
-from pwcf.report import figures, tables
-from pwcf.report.figures import NothingToShow, Pair
-from pwcf.report.table import Table
+from pwcf.report import tables
+from pwcf.report.figures import accuracy, attacks, clipping, matrices, patterns, radii, searches
+from pwcf.report.figures.canvas import NothingToShow
+from pwcf.report.figures.radii import Pair
+from pwcf.report.table_format import Table
 from pwcf.runs import RecordedRun
 from pwcf.runs.originals import original_images
 
@@ -72,7 +81,7 @@ class TableKind:
 
 
 def _radii(runs: Runs, choices: Choices) -> Figure:
-    """Without a word about eps: those that max-loss runs among these were asked about."""
+    """Distribution of radii; unless eps are given, those of max-loss runs among the runs are marked."""
     metrics = {metric_name(run) for run in runs.values()}
     eps = {metric: choices.eps_for(metric) for metric in metrics}
     if not choices.eps:
@@ -81,15 +90,18 @@ def _radii(runs: Runs, choices: Choices) -> Figure:
             value = float(torch.as_tensor(problem.eps, dtype=torch.float64).max())
             if value not in eps[problem.metric.name]:
                 eps[problem.metric.name].append(value)
-    return figures.radius_distribution(runs, eps)
+    return radii.radius_distribution(runs, eps)
 
 
 def _comparison(runs: Runs, choices: Choices) -> Figure:
-    return figures.radius_comparisons(pairs_of(runs))
+    return radii.radius_comparisons(pairs_of(runs))
 
 
 def pairs_of(runs: Runs) -> dict[str, Pair]:
-    """Two runs; or of every model and metric the first min-radius run against each other one, by their title."""
+    """Pairs of runs to compare, by title.
+
+    Two runs are a pair. Of more, the first min-radius run of every model and metric is paired with each other one.
+    """
     chosen = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
     if len(chosen) < 2:
         raise NothingToShow("comparison: expected two min-radius runs, found fewer")
@@ -99,7 +111,7 @@ def pairs_of(runs: Runs) -> dict[str, Pair]:
     short = names_without_question(chosen)
     several = len({run.header.model.fingerprint for run in chosen.values()}) > 1
     pairs = {}
-    for members in _by_topic(chosen, lambda run: run.header.model.fingerprint).values():
+    for members in _comparable(chosen):
         (first, a), *others = members.items()
         for second, b in others:
             names = [short[name].removeprefix(f"{model_name(a)} · ") for name in (first, second)]
@@ -111,13 +123,13 @@ def pairs_of(runs: Runs) -> dict[str, Pair]:
 
 
 def _by_sample(runs: Runs, choices: Choices) -> Figure:
-    return figures.radii_by_sample(runs)
+    return radii.radii_by_sample(runs)
 
 
 def _termination(runs: Runs, choices: Choices) -> Figure:
     if choices.by not in ("passes", "seconds"):
         raise ValueError(f"by: expected passes or seconds, found {choices.by!r}")
-    return figures.termination(runs, "passes" if choices.by == "passes" else "seconds")
+    return searches.termination(runs, "passes" if choices.by == "passes" else "seconds")
 
 
 def _best_found(runs: Runs, choices: Choices) -> Figure:
@@ -125,7 +137,7 @@ def _best_found(runs: Runs, choices: Choices) -> Figure:
         attacked = analysis.attacked_in(run).nonzero().squeeze(1).tolist()
         return [int(place) for place in attacked[: choices.samples]]
 
-    return figures.best_found(_traces(runs, choices, first), choices.budget)
+    return searches.best_found(_traces(runs, choices, first), choices.budget)
 
 
 def _trajectories(runs: Runs, choices: Choices) -> Figure:
@@ -139,11 +151,11 @@ def _trajectories(runs: Runs, choices: Choices) -> Figure:
             )
         return [int(attacked[0])]
 
-    return figures.trajectories(_traces(runs, choices, one))
+    return searches.trajectories(_traces(runs, choices, one))
 
 
 def _traces(runs: Runs, choices: Choices, which: Callable[[RecordedRun], list[int]]) -> dict[str, list[Trace]]:
-    """By run and attack."""
+    """Traces of chosen samples, by run and attack."""
     search = choices.retrace or analysis.retrace
     found: dict[str, list[Trace]] = {}
     for name, run in runs.items():
@@ -154,7 +166,7 @@ def _traces(runs: Runs, choices: Choices, which: Callable[[RecordedRun], list[in
 
 
 def place_of(run: RecordedRun, sample: int) -> int:
-    """In the run, of a sample by its place in the data."""
+    """Place in the run of a sample that is known by its place in the data."""
     places = (run.index == sample).nonzero().flatten().tolist()
     if not places:
         raise ValueError(f"sample: expected one that the run has, up to {int(run.index.max())}; found {sample}")
@@ -166,12 +178,12 @@ def _perturbations(runs: Runs, choices: Choices) -> Figure:
     if choices.sample is not None:
         # One image is enough, and its data may be large.
         one = first.select(torch.tensor([place_of(first, choices.sample)]))
-        return figures.perturbations({**runs, name: one}, original_images(one, choices.data), 0)
-    return figures.perturbations(runs, original_images(first, choices.data))
+        return patterns.perturbations({**runs, name: one}, original_images(one, choices.data), 0)
+    return patterns.perturbations(runs, original_images(first, choices.data))
 
 
 def _magnitudes(runs: Runs, choices: Choices) -> Figure:
-    return figures.magnitudes(runs, _images(runs, choices))
+    return patterns.magnitudes(runs, _images(runs, choices))
 
 
 def _images(runs: Runs, choices: Choices) -> Tensor:
@@ -185,11 +197,11 @@ def _first(runs: Runs) -> tuple[str, RecordedRun]:
 
 
 def _agreement(runs: Runs, choices: Choices) -> Figure:
-    return figures.agreement(_who_breaks_what(runs, choices))
+    return matrices.agreement(_who_breaks_what(runs, choices))
 
 
 def _who_breaks_what(runs: Runs, choices: Choices) -> analysis.Agreement:
-    """Of several runs, or of the attacks of one."""
+    """Agreement of several runs, or of the attacks of one."""
     name, first = _first(runs)
     metrics = {metric_name(run) for run in runs.values()}
     eps = [value for metric in sorted(metrics) for value in choices.eps_for(metric)]
@@ -208,19 +220,17 @@ def _who_breaks_what(runs: Runs, choices: Choices) -> analysis.Agreement:
 
 
 def _cross_metric(runs: Runs, choices: Choices) -> Figure:
-    return figures.cross_metric(analysis.cross_metric(runs))
+    return matrices.cross_metric(analysis.cross_metric(runs))
 
 
-def _by_topic(runs: Runs, key: Callable[[RecordedRun], object]) -> dict[object, dict[str, RecordedRun]]:
-    """Runs with the same key that are about one metric and the same data."""
-    groups: dict[object, dict[str, RecordedRun]] = {}
-    for (name, run), topic in zip(runs.items(), analysis.topics(runs).values(), strict=True):
-        groups.setdefault((key(run), topic), {})[name] = run
-    return groups
+def _comparable(runs: Runs, also: Callable[[Run], object] = lambda run: None) -> list[Runs]:
+    """The groups of ``analysis.comparable_groups`` in one list."""
+    groups = [group for parts in analysis.comparable_groups(runs, also).values() for group in parts]
+    return [{name: runs[name] for name in group} for group in groups]
 
 
 def by_model(runs: Runs) -> dict[str, Runs]:
-    """Runs about one model and the same data belong together; file names say which where there are several."""
+    """Runs that share a figure of one model: the same model and data, in any metric; keys are parts of file names."""
     data = analysis.data_groups(runs)
     found: dict[object, dict[str, RecordedRun]] = {}
     for name, run in runs.items():
@@ -231,12 +241,8 @@ def by_model(runs: Runs) -> dict[str, Runs]:
 
 def by_question(runs: Runs) -> dict[str, Runs]:
     """Max-loss runs about one model, metric and eps: their agreement can be shown."""
-
-    def key(run: RecordedRun) -> object:
-        return run.header.model.fingerprint, run.header.settings.eps
-
     asked = {name: run for name, run in runs.items() if isinstance(run.problem, MaxLoss)}
-    groups = [_renamed(group, runs) for group in _by_topic(asked, key).values() if len(group) > 1]
+    groups = [_renamed(group, runs) for group in _comparable(asked, asked_eps) if len(group) > 1]
     firsts = [next(iter(group.values())) for group in groups]
     return _named(
         groups, [f"{model_name(run)}-{metric_name(run)}-{eps_text(run.header.settings.eps or 0.0)}" for run in firsts]
@@ -246,8 +252,7 @@ def by_question(runs: Runs) -> dict[str, Runs]:
 def rivals(runs: Runs) -> Runs:
     """Min-radius runs about a model, metric and data that another one is about as well."""
     asked = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
-    groups = [members for parts in analysis.comparable_groups(asked).values() for members in parts]
-    several = {name for members in groups if len(members) > 1 for name in members}
+    several = {name for members in _comparable(asked) if len(members) > 1 for name in members}
     return {name: run for name, run in runs.items() if name in several}
 
 
@@ -273,10 +278,39 @@ def _named(groups: Sequence[Runs], names: Sequence[str]) -> dict[str, Runs]:
     return dict(zip(analysis.unique_names(names, "{}-{}"), groups, strict=True))
 
 
+def _attacks_table(runs: Runs, choices: Choices) -> Table:
+    """Every min-radius run against the others about the same model, metric and data; the best of each budget first.
+
+    xi is AttackBench's local optimality, 1 = as good as all these runs together. Lines are ordered by the mean with
+    missing points counted as the largest radius that any of the runs found.
+    """
+    columns = {
+        "model": "model", "metric": "topic", "budget": "budget", "attack": "attack", "found": "found", "of": "attacked",
+        "mean radius": "mean", "median radius": "median", "xi": "xi", "passes": "passes", "seconds a sample": "seconds",
+    }  # fmt: skip
+    return _rows(analysis.attack_scores(runs), columns, "attacks: expected runs of min-radius, found none")
+
+
+def _sparsity_table(runs: Runs, choices: Choices) -> Table:
+    """Quartiles of ||d||_1 / ||d||_2 of every run."""
+    columns = {
+        "run": "name", "metric": "metric", "loss": "loss", "attacks": "attacks", "found": "found",
+        "first quartile": "low", "median": "median", "third quartile": "high",
+    }  # fmt: skip
+    return _rows(analysis.sparsity_table(runs), columns, "sparsity: expected runs, found none")
+
+
+def _rows(records: Sequence[object], columns: Mapping[str, str], missing: str) -> Table:
+    """``Table.of``, or ``NothingToShow`` with the sentence ``missing`` where there are no records."""
+    if not records:
+        raise NothingToShow(missing)
+    return Table.of(records, columns)
+
+
 FIGURES = {
     "accuracy": FigureKind(
         "robust accuracy over eps by metric, crossings of models, max-loss runs as points",
-        lambda runs, choices: figures.accuracy_curves(runs),
+        lambda runs, choices: accuracy.accuracy_curves(runs),
     ),
     "radii": FigureKind("distribution of radii by metric, and the share that each --eps breaks", _radii),
     "comparison": FigureKind("two runs sample by sample: radii of the first, difference of the second", _comparison),
@@ -292,22 +326,22 @@ FIGURES = {
     "magnitudes": FigureKind("how large the entries of perturbations are", _magnitudes, by_model),
     "sparsity": FigureKind(
         "histograms of ||d||_1 / ||d||_2, metrics by losses and attacks",
-        lambda runs, choices: figures.sparsity(runs),
+        lambda runs, choices: patterns.sparsity(runs),
         by_model,
     ),
     "agreement": FigureKind("who breaks what: pairs, alone, together (min-radius: at --eps)", _agreement, by_question),
     "cross-metric": FigureKind("median radii, models by metrics", _cross_metric),
     "radius-over-budget": FigureKind(
         "mean radii of attacks over the budget, a panel for every model and metric",
-        lambda runs, choices: figures.radius_over_budget(analysis.attack_scores(runs)),
+        lambda runs, choices: attacks.radius_over_budget(analysis.attack_scores(runs)),
     ),
     "xi": FigureKind(
         "local optimality of attacks on every model and metric, as a heat map",
-        lambda runs, choices: figures.local_optimality(analysis.attack_scores(runs)),
+        lambda runs, choices: attacks.local_optimality(analysis.attack_scores(runs)),
     ),
     "loss-clipping": FigureKind(
         "cross-entropy and margin with their clipped forms (needs no run)",
-        lambda runs, choices: figures.loss_clipping(),
+        lambda runs, choices: clipping.loss_clipping(),
     ),
 }
 
@@ -321,11 +355,11 @@ TABLES = {
     ),
     "attacks": TableKind(
         "attacks on every model, metric and budget: found, radii, local optimality xi, passes, seconds",
-        lambda runs, choices: tables.attacks_table(runs),
+        _attacks_table,
         on_page=rivals,
     ),
     "wins": TableKind(
-        "every two runs: samples on which either radius is smaller by more than 1 %",
+        "every two runs: samples on which either radius is smaller by more than 1%",
         lambda runs, choices: tables.wins_table(runs),
         on_page=rivals,
     ),
@@ -337,7 +371,7 @@ TABLES = {
         "median radii, models by metrics",
         lambda runs, choices: tables.cross_metric_table(analysis.cross_metric(runs)),
     ),
-    "sparsity": TableKind("quartiles of ||d||_1 / ||d||_2", lambda runs, choices: tables.sparsity_quartiles(runs)),
+    "sparsity": TableKind("quartiles of ||d||_1 / ||d||_2", _sparsity_table),
     "agreement": TableKind(
         "who breaks what (min-radius: at --eps)",
         lambda runs, choices: tables.agreement_table(_who_breaks_what(runs, choices)),

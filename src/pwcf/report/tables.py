@@ -1,4 +1,4 @@
-"""Tables of runs: what each found, attacks against each other, metrics against models, sparsity, who breaks what."""
+"""Tables of runs that need more than a column for each attribute of an analysis; simple ones are in the registry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pwcf.analysis import (
     Agreement,
     CrossMetric,
     accuracy_of,
-    attack_scores,
     attacked_in,
     attacks_name,
     comparable_groups,
@@ -28,14 +27,14 @@ from pwcf.analysis import (
     question_name,
     robust_accuracy,
     robust_accuracy_at,
-    sparsity_table,
     wins_and_pairs,
 )
 from pwcf.analysis.masks import aligned, status_values
+from pwcf.analysis.naming import asked_eps
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss, MinRadius
 from pwcf.report.figures.canvas import NothingToShow
-from pwcf.report.table import Table, Value, number
+from pwcf.report.table_format import Table, Value, number
 from pwcf.runs import RecordedRun
 
 NAN = float("nan")
@@ -47,11 +46,17 @@ def overview_table(runs: Mapping[str, Run]) -> Table:
     Robust accuracy is that of max-loss, with its 95 % interval for samples like these; the radius is the median over
     attacked samples with its quartiles. Unsettled: a longer search may yet make the model look worse. Of max-loss
     those that stand; of min-radius those whose search did not converge.
+
+    Args:
+        runs: by name, of either question.
+
+    Returns:
+        A row for each run.
     """
     if not runs:
         raise NothingToShow("overview: expected runs, found none")
     columns = (
-        "run", "model", "question", "attacks", "samples", "clean", "robust [95 %]", "median radius [quartiles]",
+        "run", "model", "question", "attacks", "samples", "clean", "robust [95%]", "median radius [quartiles]",
         "found", "converged", "unsettled", "passes", "seconds",
     )  # fmt: skip
     return Table(columns, [_overview(name, run) for name, run in runs.items()])
@@ -59,18 +64,20 @@ def overview_table(runs: Mapping[str, Run]) -> Table:
 
 def _overview(name: str, run: Run) -> tuple[Value, ...]:
     attacked, found = attacked_in(run), found_in(run)
-    n, right = len(run.status), int(attacked.sum())
+    n, clean_correct = len(run.status), int(attacked.sum())
     passes = statistics.mean_passes(status_values(run), run.passes.total.cpu().numpy())
     if isinstance(run.problem, MaxLoss):
         accuracy = accuracy_of(run)
-        robust = f"{accuracy.robust:.1%} [{accuracy.low:.1%}, {accuracy.high:.1%}]" if n else "–"
+        robust = (
+            f"{share_text(accuracy.robust)} [{share_text(accuracy.low)}, {share_text(accuracy.high)}]" if n else "–"
+        )
         radius, converged, unsettled = "–", NAN, accuracy.unsettled
     else:
-        low, middle, high = quantiles_of(run, (0.25, 0.5, 0.75)).values()
+        first, middle, third = quantiles_of(run, (0.25, 0.5, 0.75)).values()
         robust = "–"
-        radius = f"{_radius(middle)} [{_radius(low)}, {_radius(high)}]" if right else "–"
+        radius = f"{_radius(middle)} [{_radius(first)}, {_radius(third)}]" if clean_correct else "–"
         converged = int((attacked & converged_in(run)).sum())
-        unsettled = right - converged
+        unsettled = clean_correct - converged
     return (
         name,
         model_name(run) if isinstance(run, RecordedRun) else "–",
@@ -81,7 +88,7 @@ def _overview(name: str, run: Run) -> tuple[Value, ...]:
         share_text(run.clean_accuracy) if not run.problem.targeted else "–",
         robust,
         radius,
-        f"{int(found.sum())} of {right}",
+        f"{int(found.sum())} of {clean_correct}",
         converged,
         unsettled,
         round(passes, 1),
@@ -96,20 +103,26 @@ def _radius(value: float) -> str:
 def radius_table(runs: Mapping[str, Run]) -> Table:
     """The paper's statistical comparison of radii: every two min-radius runs of one metric that share samples.
 
-    Over samples for which both have a point. Difference: the first's minus the second's, sample by sample; below zero
-    the first is better.
+    Means, medians and deviations are over the samples for which both have a point; their number is in the column
+    "samples". Difference: the first's minus the second's, sample by sample; below zero the first is better.
+
+    Args:
+        runs: by name; those of max-loss are left out.
+
+    Returns:
+        A row for every two runs about one model, metric and data.
     """
     sides = ("first", "second", "difference")
     statistics = [f"{side} {what}" for side in sides for what in ("mean", "median", "std")]
     columns = ("metric", "first", "second", "samples", *statistics)
     rows: list[tuple[Value, ...]] = []
     for first_name, second_name, first, second in _pairs(runs):
-        right = attacked_in(first) & attacked_in(second)
-        found = compare(first.radius.cpu(), second.radius.cpu(), right)
+        clean_correct = attacked_in(first) & attacked_in(second)
+        found = compare(first.radius.cpu(), second.radius.cpu(), clean_correct)
         values = [
             value
             for side in (found.first, found.second, found.difference)
-            for value in (side.mean, side.median, side.std)
+            for value in (side.mean, side.median_found, side.std)
         ]
         rows.append((metric_name(first), first_name, second_name, found.first.found, *values))
     if not rows:
@@ -127,47 +140,45 @@ def _pairs(runs: Mapping[str, Run]) -> Iterator[tuple[str, str, Run, Run]]:
                 yield first, second, one, other
 
 
-def attacks_table(runs: Mapping[str, Run]) -> Table:
-    """Every min-radius run against the others about the same model, metric and data; the best of each budget first.
-
-    xi is AttackBench's local optimality, 1 = as good as all these runs together. Lines are ordered by the mean with
-    missing points counted as the largest radius that any of the runs found.
-    """
-    scores = attack_scores(runs)
-    if not scores:
-        raise NothingToShow("attacks: expected runs of min-radius, found none")
-    heads = {"metric": "topic", "of": "attacked", "mean radius": "mean", "median radius": "median"}
-    columns = ("model", "metric", "budget", "attack", "found", "of", "mean radius", "median radius", "xi", "passes")
-    return Table.of(scores, {head: heads.get(head, head) for head in columns} | {"seconds a sample": "seconds"})
-
-
 def wins_table(runs: Mapping[str, Run]) -> Table:
     """Every two min-radius runs about one model, metric and data: on how many samples either radius is clearly smaller.
 
     Clearly: by more than 1 %. A point is better than none; where neither has one nobody wins.
+
+    Args:
+        runs: by name; those of max-loss are left out.
+
+    Returns:
+        A row for every two runs.
     """
     rows: list[tuple[Value, ...]] = []
     for first_name, second_name, first, second in _pairs(runs):
-        right = attacked_in(first) & attacked_in(second)
-        won, samples = wins_and_pairs([first.radius.cpu(), second.radius.cpu()], right)
+        clean_correct = attacked_in(first) & attacked_in(second)
+        won, samples = wins_and_pairs([first.radius.cpu(), second.radius.cpu()], clean_correct)
         ahead, behind = int(won[0, 1]), int(won[1, 0])
         rows.append((metric_name(first), first_name, second_name, ahead, behind, samples - ahead - behind, samples))
     if not rows:
         raise NothingToShow("wins: expected two min-radius runs of one model in one metric, found none")
-    return Table(("metric", "first", "second", "first wins", "second wins", "within 1 %", "samples"), rows)
+    return Table(("metric", "first", "second", "first wins", "second wins", "within 1%", "samples"), rows)
 
 
 def accuracy_table(runs: Mapping[str, Run]) -> Table:
     """Robust accuracy of every max-loss run, and what all of one model, metric and eps leave together.
 
     Beside it what the radii of the same attacks with the same budget say of this eps, if such a run is there.
+
+    Args:
+        runs: by name, of either question.
+
+    Returns:
+        A row for each max-loss run, and one for all of a group together.
     """
     columns = (
         "model", "metric", "eps", "budget", "attack", "robust accuracy", "low", "high", "by radii", "clean", "passes",
         "seconds a sample",
     )  # fmt: skip
     rows: list[tuple[Value, ...]] = []
-    for (model, topic), groups in comparable_groups(runs, _asked_eps).items():
+    for (model, topic), groups in comparable_groups(runs, asked_eps).items():
         radii = [run for members in groups for run in members.values() if isinstance(run.problem, MinRadius)]
         for members in groups:
             asked = [run for run in members.values() if isinstance(run.problem, MaxLoss)]
@@ -179,18 +190,13 @@ def accuracy_table(runs: Mapping[str, Run]) -> Table:
             if len(asked) > 1:
                 shared = aligned(asked)
                 broken = torch.stack([run.adversarial.cpu() for run in shared]).any(0)
-                right = torch.stack([attacked_in(run) for run in shared]).all(0)
-                left = robust_accuracy(broken, right)
-                rows.append((*where, "–", "all together", left, NAN, NAN, NAN, float(right.double().mean()), NAN, NAN))
+                clean_correct = torch.stack([attacked_in(run) for run in shared]).all(0)
+                left = robust_accuracy(broken, clean_correct)
+                clean = float(clean_correct.double().mean())
+                rows.append((*where, "–", "all together", left, NAN, NAN, NAN, clean, NAN, NAN))
     if not rows:
         raise NothingToShow("accuracy: expected runs of max-loss, found none")
     return Table(columns, rows)
-
-
-def _asked_eps(run: Run) -> object:
-    if not isinstance(run.problem, MaxLoss):
-        return None
-    return run.problem.eps if isinstance(run.problem.eps, float) else "per sample"
 
 
 def _accuracy(run: Run, radii: Sequence[Run]) -> tuple[Value, ...]:
@@ -212,27 +218,29 @@ def _budget(run: Run) -> int | str:
 
 
 def cross_metric_table(table: CrossMetric) -> Table:
-    """Median radii, models by rows and metrics by columns."""
+    """Median radii, models by rows and metrics by columns.
+
+    Args:
+        table: ``analysis.cross_metric`` of runs.
+
+    Returns:
+        A row for each model.
+    """
     if not table.models:
         raise NothingToShow("cross-metric: expected runs of min-radius, found none")
     rows = [(model, *table.median[i].tolist()) for i, model in enumerate(table.models)]
     return Table(("model", *table.metrics), list(rows))
 
 
-def sparsity_quartiles(runs: Mapping[str, Run]) -> Table:
-    """Quartiles of ||d||_1 / ||d||_2 of every run."""
-    if not runs:
-        raise NothingToShow("sparsity: expected runs, found none")
-    columns = ("run", "metric", "loss", "attacks", "found", "first quartile", "median", "third quartile")
-    rows: list[tuple[Value, ...]] = [
-        (row.name, row.metric, row.loss or "–", row.attacks, row.found, row.low, row.median, row.high)
-        for row in sparsity_table(runs)
-    ]
-    return Table(columns, rows)
-
-
 def agreement_table(agreement: Agreement) -> Table:
-    """What each attack breaks, breaks alone, and breaks that another one does not; the union comes last."""
+    """What each attack breaks, breaks alone, and breaks that another one does not; the union comes last.
+
+    Args:
+        agreement: ``analysis.agreement_of`` runs, or ``agreement_within`` one.
+
+    Returns:
+        A row for each attack, and one for all together.
+    """
     columns = ("attack", "broken", "alone", *(f"not by {name}" for name in agreement.names))
     pairs = agreement.only_first
     rows: list[tuple[Value, ...]] = []

@@ -31,7 +31,18 @@ class RunComparison:
 
 
 def compare_runs(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> RunComparison:
-    """Compare runs on the samples that all of them have, known by image and label, whatever file they came from."""
+    """Compare runs on the samples that all of them have, known by image and label, whatever file they came from.
+
+    For two runs sample by sample see ``pwcf.analysis.compare_radii``.
+
+    Args:
+        headers: of the runs.
+        tables: their rows, in the same order.
+
+    Returns:
+        A dictionary of statistics for each run. ``mean_radius`` and ``median_radius`` are over the samples that every
+        run attacked and broke, ``best`` and ``alone`` count samples (``alone``: ``statistics.broken_alone``).
+    """
     places = [sample_places(rows) for rows in tables]
     shared = [key for key in places[0] if all(key in each for each in places)]
     chosen = [np.array([each[key] for key in shared], dtype=np.int64) for each in places]
@@ -41,7 +52,9 @@ def compare_runs(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> 
     radius = np.stack([each["radius"] for each in columns]) if shared else np.zeros((len(tables), 0))
     broken = np.stack([each["adversarial"].astype(bool) for each in columns]) if shared else radius.astype(bool)
     attacked = [statistics.attacked(each["status"]) for each in columns]
-    everywhere = broken.all(0) & np.stack(attacked).all(0) if shared else broken.any(0)
+    by_all = np.stack(attacked).all(0) if shared else np.zeros(0, dtype=bool)
+    everywhere = broken.all(0) & by_all
+    alone = statistics.broken_alone(broken, by_all)
     least = radius.min(0) if len(tables) and shared else radius
     runs = []
     for i, (header, each) in enumerate(zip(headers, columns, strict=True)):
@@ -55,7 +68,7 @@ def compare_runs(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> 
             "mean_radius": float(r.mean()) if len(r) and not max_loss else None,
             "median_radius": statistics.quantile(np.sort(r), 0.5) if len(r) and not max_loss else None,
             "best": int((broken[i] & attacked[i] & (radius[i] <= least * (1 + SAME))).sum()) if shared else 0,
-            "alone": int((broken[i] & (broken.sum(0) == 1)).sum()) if shared else 0,
+            "alone": alone[i],
             "passes": statistics.mean_passes(status, passes),
             "seconds": float(each["seconds"].sum()),
         })  # fmt: skip

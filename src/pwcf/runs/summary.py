@@ -8,8 +8,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pwcf._common import statistics
 from pwcf._common.wording import question_text
 from pwcf.runs.header import Header
@@ -97,7 +95,7 @@ def summarize(header: Header, rows: pyarrow.Table) -> RunSummary:
         best=dict(Counter(rows["attack"].filter(pyarrow.array(found)).to_pylist()).most_common()),
         passes=statistics.mean_passes(status, passes),
         metric_passes=statistics.mean_passes(status, own),
-        stationarity=float(np.median(rows["stationarity"].to_numpy()[found])) if radii else None,
+        stationarity=statistics.median(rows["stationarity"].to_numpy()[found]) if radii else None,
         seconds=float(rows["seconds"].to_numpy().sum()),
         warnings=warnings_of(header, rows),
     )

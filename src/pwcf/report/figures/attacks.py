@@ -40,6 +40,9 @@ def radius_over_budget(scores: Sequence[AttackScore]) -> Figure:
 
     Args:
         scores: ``analysis.attack_scores`` of runs with several budgets.
+
+    Returns:
+        A figure with a panel for each model and topic that has several budgets.
     """
     groups: dict[str, dict[str, dict[int, float]]] = {}
     for score in scores:
@@ -100,6 +103,9 @@ def local_optimality(scores: Sequence[AttackScore]) -> Figure:
 
     Args:
         scores: ``analysis.attack_scores`` of runs.
+
+    Returns:
+        A figure with one matrix, attacks by models and topics.
     """
     cells: dict[tuple[str, str], AttackScore] = {}
     for score in scores:

@@ -71,7 +71,16 @@ class NothingToShow(ValueError):
 
 
 def drawn(function: Callable[P, Figure]) -> Callable[P, Figure]:
-    """In the style of all figures, whatever the caller's own; an error in one sentence where matplotlib is missing."""
+    """Decorate a figure function: it draws in the style of all figures, whatever the caller's settings.
+
+    Where matplotlib is missing an error says so in one sentence.
+
+    Args:
+        function: returns a ``matplotlib.figure.Figure``.
+
+    Returns:
+        The same function, in the common style.
+    """
 
     @wraps(function)
     def styled(*args: P.args, **kwargs: P.kwargs) -> Figure:
@@ -122,7 +131,7 @@ def sheet(rows: int, columns: int, width: float | None = None, height: float = R
 
 
 def panels(count: int, abreast: int = ABREAST, height: float = ROW) -> tuple[Figure, list[Axes]]:
-    """So many panels in rows, as even as possible; places that are left over are empty."""
+    """A figure with ``count`` panels in rows, as even as possible; places that are left over are empty."""
     rows = math.ceil(count / abreast)
     columns = math.ceil(count / rows)
     figure, axes = sheet(rows, columns, height=height)
@@ -133,7 +142,7 @@ def panels(count: int, abreast: int = ABREAST, height: float = ROW) -> tuple[Fig
 
 
 def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """One for all panels, under them; as many columns as the longest name allows."""
+    """Draw one legend for all panels, under them, with as many columns as the longest name allows."""
     if len(labels) < 1:
         return
     # About 14 letters of 7 points an inch, and room for the line before them.
@@ -198,12 +207,12 @@ def _norm(found: re.Match[str]) -> str:
 
 
 def metric_label(name: str) -> str:
-    """l2 as mathematicians write it; other metrics by their names."""
+    """Name of a metric in a figure: l2 as mathematicians write it, others as they are."""
     return plain(name)
 
 
 def min_radius_runs(runs: Mapping[str, Run], what: str) -> dict[str, Run]:
-    """Those of min-radius; without any there is nothing to show."""
+    """The min-radius runs among these; ``NothingToShow`` where there is none."""
     if not runs:
         raise NothingToShow(f"{what}: expected runs, found none")
     chosen = {name: run for name, run in runs.items() if isinstance(run.problem, MinRadius)}
@@ -213,22 +222,22 @@ def min_radius_runs(runs: Mapping[str, Run], what: str) -> dict[str, Run]:
 
 
 def numbers(values: Tensor) -> numpy.ndarray[Any, Any]:
-    """For matplotlib."""
+    """A tensor (...) as a float64 array, for matplotlib."""
     return values.detach().cpu().double().numpy()
 
 
 def long_tailed(values: Tensor) -> bool:
-    """Positive and so uneven that only logarithms show them all."""
+    """Whether values are positive and so uneven that only a logarithmic axis shows them all."""
     return len(values) > 1 and float(values.min()) > 0 and float(values.max()) > LONG_TAIL * float(values.median())
 
 
 def bins_for(samples: int) -> int:
-    """More samples allow finer bins: twice the root of their number."""
+    """Number of bins of a histogram: twice the root of the number of samples, within ``BINS``."""
     return int(min(max(BINS[0], 2 * math.sqrt(samples)), BINS[1]))
 
 
 def edges_of(values: Tensor, bins: int = BINS[1], logarithmic: bool = False) -> list[float]:
-    """Of bins that all histograms of one figure share."""
+    """Edges of the bins that all histograms of one figure share."""
     low, high = float(values.min()), float(values.max())
     if logarithmic:
         edges = torch.logspace(math.log10(low), math.log10(high), bins + 1, dtype=torch.float64)
@@ -240,18 +249,18 @@ def edges_of(values: Tensor, bins: int = BINS[1], logarithmic: bool = False) -> 
     return [float(edge) for edge in torch.linspace(low, high, bins + 1, dtype=torch.float64)]
 
 
-def percent(share: float) -> str:
-    """Whole ones, and 0 or 100 only where that is exact. The space does not break."""
-    whole = round(100 * share)
-    if whole == 0 and share > 0:
-        return "<\u00a01\u00a0%"
-    if whole == 100 and share < 1:
-        return ">\u00a099\u00a0%"
-    return f"{whole}\u00a0%"
-
-
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """As PDF, PNG or SVG by its ending: whole or not at all, text as text, the same bytes every time."""
+    """Write a figure as PDF, PNG or SVG, by the ending of the name.
+
+    The file is written whole or not at all, text stays text, and the same figure gives the same bytes.
+
+    Args:
+        figure: any of matplotlib's.
+        path: ends in .pdf, .png (300 dpi) or .svg; its folder is made if it is not there.
+
+    Returns:
+        The path.
+    """
     import matplotlib
 
     path = Path(path)

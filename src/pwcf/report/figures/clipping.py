@@ -25,6 +25,9 @@ def loss_clipping(classes: int = 10) -> Figure:
 
     Args:
         classes: of the model; cross-entropy is clipped at its logarithm.
+
+    Returns:
+        A figure with four panels.
     """
     if classes < 2:
         raise ValueError(f"classes: expected at least 2, found {classes}")

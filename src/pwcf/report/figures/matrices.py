@@ -27,6 +27,9 @@ def agreement(agreement: Agreement) -> Figure:
 
     Args:
         agreement: ``analysis.agreement_of`` runs, or ``agreement_within`` one.
+
+    Returns:
+        A figure with three panels: a matrix of pairs, bars, and the curve of the union.
     """
     if not agreement.samples:
         raise NothingToShow("agreement: expected attacked samples, found none")
@@ -70,6 +73,9 @@ def cross_metric(table: CrossMetric, relative: bool = False) -> Figure:
     Args:
         table: ``analysis.cross_metric`` of runs.
         relative: numbers divided by the first model's: what training bought, and where it bought nothing.
+
+    Returns:
+        A figure with one matrix, models by metrics.
     """
     if not table.models:
         raise NothingToShow("cross_metric: expected runs of min-radius, found none")

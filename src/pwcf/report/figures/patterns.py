@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from pwcf._common import statistics
+from pwcf._common.wording import share_text
 from pwcf.analysis import attacks_name, found_in, magnitudes_of, model_name, perturbations_of, sparsity_of
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss
@@ -24,7 +26,6 @@ from pwcf.report.figures.canvas import (
     line_handle,
     metric_label,
     numbers,
-    percent,
     plain,
     sheet,
     two_lines,
@@ -50,6 +51,9 @@ def perturbations(runs: Mapping[str, Run], images: Tensor, sample: int | None = 
         runs: of any metric, loss or attack; recorded ones may have their samples in different orders.
         images: (n, ...) the first run's.
         sample: a place in the first run. Default: the first for which every run has a point.
+
+    Returns:
+        A figure with a column for each run, after one for the image itself.
     """
     first = _first(runs, images, "perturbations")
     places = _places(runs)
@@ -138,7 +142,7 @@ def _column(axes: list[Axes], name: str, answer: _Answer, image: Tensor, bounds:
     # The ends are enough, and labels of more would run into each other.
     largest = float(answer.edges[-1])
     axes[2].set_xticks([0, largest], ["0", f"{largest:.2g}"])
-    axes[2].set_xlabel(f"|d|, {percent(answer.untouched)} zero", fontsize=SMALL)
+    axes[2].set_xlabel(f"|d|, {share_text(answer.untouched, 0)} zero", fontsize=SMALL)
 
 
 @drawn
@@ -151,6 +155,9 @@ def magnitudes(runs: Mapping[str, Run], images: Tensor) -> Figure:
     Args:
         runs: of any metric, loss or attack.
         images: (n, ...) the first run's.
+
+    Returns:
+        A figure with one panel, a line for each run.
     """
     _first(runs, images, "magnitudes")
     styles = plot_styles(runs, colours=(*COLOURS, BLACK))
@@ -188,6 +195,12 @@ def sparsity(runs: Mapping[str, Run]) -> Figure:
 
     A row for every metric (and model, if there are several), a column for every loss and attack; bins are shared,
     dashed lines are medians. Runs that share a place are drawn over each other.
+
+    Args:
+        runs: recorded ones by name, of either question.
+
+    Returns:
+        A figure with metrics by rows, losses and attacks by columns.
     """
     if not runs:
         raise NothingToShow("sparsity: expected runs, found none")
@@ -227,7 +240,7 @@ def sparsity(runs: Mapping[str, Run]) -> Figure:
 def _sparsity_panel(axis: Axes, values: Mapping[str, Tensor], edges: list[float]) -> None:
     styles = plot_styles(values)
     for name, each in values.items():
-        middle = float(each.quantile(0.5))
+        middle = statistics.median(each.numpy())
         colour = styles[name].colour
         alpha = 0.8 if len(values) == 1 else 0.45
         axis.hist(numbers(each), edges, color=colour, alpha=alpha, linewidth=0, label=plain(name, 26))

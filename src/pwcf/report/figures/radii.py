@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from pwcf._common.wording import share_text
 from pwcf.analysis import (
     attacked_in,
     by_topic,
@@ -38,7 +39,6 @@ from pwcf.report.figures.canvas import (
     notes_below,
     numbers,
     panels,
-    percent,
     plain,
     sheet,
 )
@@ -73,6 +73,9 @@ def radius_distribution(
         eps: dashed lines; below stands the share of attacked samples that each breaks. An eps far beyond all radii
             (the paper's case: l1 and 12) breaks everything and says nothing about the model.
         kind: histograms, or the share of attacked samples with a radius up to a value; auto: histograms of up to 3.
+
+    Returns:
+        A figure with a panel for each topic (``analysis.by_topic``).
     """
     if kind not in ("auto", "histogram", "ecdf"):
         raise ValueError(f"kind: expected auto, histogram or ecdf, found {kind!r}")
@@ -138,10 +141,12 @@ def _distribution(
 def _what_it_breaks(eps: float, members: Mapping[str, Run], short: Mapping[str, str]) -> str:
     shares = {name: eps_choices(run, (eps,))[0].within for name, run in members.items()}
     if len(shares) > LISTED:
-        return f"eps {eps_text(eps)} breaks {percent(min(shares.values()))} to {percent(max(shares.values()))}"
+        return (
+            f"eps {eps_text(eps)} breaks {share_text(min(shares.values()), 0)} to {share_text(max(shares.values()), 0)}"
+        )
     if len(shares) == 1:
-        return f"eps {eps_text(eps)} breaks {percent(next(iter(shares.values())))}"
-    each = ", ".join(f"{percent(share)}\u00a0({plain(short[name], 24)})" for name, share in shares.items())
+        return f"eps {eps_text(eps)} breaks {share_text(next(iter(shares.values())), 0)}"
+    each = ", ".join(f"{share_text(share, 0)}\u00a0({plain(short[name], 24)})" for name, share in shares.items())
     return f"eps {eps_text(eps)} breaks {each}"
 
 
@@ -158,15 +163,30 @@ class Pair(NamedTuple):
 def radius_comparison(first: Run, second: Run, names: tuple[str, str] = ("first", "second")) -> Figure:
     """Two min-radius runs sample by sample (the paper's figure of PWCF against FAB).
 
-    Above the radii of the first, rising; below the second's minus the first's: below zero the second is smaller.
+    Above the radii of the first, rising; below the first's minus the second's: below zero the first is smaller.
     Differences of up to 1 % are grey.
+
+    Args:
+        first: of min-radius.
+        second: of min-radius in the same metric.
+        names: of both.
+
+    Returns:
+        A figure with two panels, over the samples for which both have a point.
     """
     return _comparisons({"": Pair(names[0], first, names[1], second)})
 
 
 @drawn
 def radius_comparisons(pairs: Mapping[str, Pair]) -> Figure:
-    """Several pairs beside each other, under their titles; see ``radius_comparison``."""
+    """Several pairs of runs beside each other, each as in ``radius_comparison``.
+
+    Args:
+        pairs: by title.
+
+    Returns:
+        A figure with two panels for each pair.
+    """
     return _comparisons(pairs)
 
 
@@ -190,7 +210,7 @@ def _comparisons(pairs: Mapping[str, Pair]) -> Figure:
         if number % columns == 0:
             one, two = plain(pair.first_name, 14), plain(pair.second_name, 14)
             above.set_ylabel(f"radius\n{one}" if alike else "radius of\nthe first")
-            below.set_ylabel(f"{two}\n– {one}" if alike else "difference")
+            below.set_ylabel(f"{one}\n– {two}" if alike else "difference")
     for empty in range(len(pairs), blocks * columns):
         for row in (-2, -1):
             axes[row][empty % columns].set_visible(False)
@@ -205,7 +225,7 @@ def _comparison(above: Axes, below: Axes, title: str, pair: Pair, names_too: boo
     rank = list(range(1, len(found.first) + 1))
     above.bar(rank, numbers(found.first), width=1, color=GREY, alpha=0.6, linewidth=0, log=long_tailed(found.first))
     difference = found.difference
-    smaller, larger = difference < -CLEARLY * found.first, difference > CLEARLY * found.second
+    smaller, larger = difference < -CLEARLY * found.second, difference > CLEARLY * found.first
     colours = [BLUE if s else VERMILION if l else "#999999" for s, l in zip(smaller, larger, strict=True)]
     below.bar(rank, numbers(difference), width=1, color=colours, linewidth=0)
     below.axhline(0, color="black", linewidth=0.6)
@@ -218,9 +238,9 @@ def _comparison(above: Axes, below: Axes, title: str, pair: Pair, names_too: boo
         axis.locator_params(axis="x", integer=True)
     one, two = plain(pair.first_name, 28), plain(pair.second_name, 28)
     same = len(rank) - int(smaller.sum()) - int(larger.sum())
-    notes = [f"{two} smaller on {int(smaller.sum())}, {one} on {int(larger.sum())}, within 1\u00a0%: {same}"]
+    notes = [f"{one} smaller on {int(smaller.sum())}, {two} on {int(larger.sum())}, within 1%: {same}"]
     if names_too:
-        notes.insert(0, f"first: {one}; difference: {two} minus {one}")
+        notes.insert(0, f"first: {one}; difference: {one} minus {two}")
     notes_below(below, "sample, by radius", notes)
 
 
@@ -247,6 +267,9 @@ def radii_by_sample(runs: Mapping[str, Run], ordered: bool = False) -> Figure:
     Args:
         runs: those of min-radius are shown.
         ordered: samples by rising radius of the first run instead of by their number.
+
+    Returns:
+        A figure with one panel, a line for each run.
     """
     chosen = min_radius_runs(runs, "radii_by_sample")
     shared, index = _shared(chosen)

@@ -54,6 +54,9 @@ def termination(runs: Mapping[str, Run], by: Literal["passes", "seconds"] = "pas
         runs: of any question.
         by: passes a sample took, all attacks, checks and evidence together, with the budget as a dashed line; or
             seconds, which samples that were worked on together share (``pwcf run --chunk 1`` for each one's own).
+
+    Returns:
+        A figure with a panel for each run that attacked samples.
     """
     if by not in ("passes", "seconds"):
         raise ValueError(f"by: expected passes or seconds, found {by!r}")
@@ -94,6 +97,9 @@ def best_found(traces: Mapping[str, Sequence[Trace]], budget: int | None = None)
     Args:
         traces: by attack, one for every sample: ``analysis.trace`` or ``analysis.retrace``.
         budget: passes, drawn as a dashed line: what lies beyond would have been missed with it.
+
+    Returns:
+        A figure with a histogram for each attack.
     """
     if not traces:
         raise NothingToShow("best_found: expected traces of at least one attack, found none")
@@ -130,6 +136,9 @@ def trajectories(traces: Mapping[str, Sequence[Trace]], sample: int = 0) -> Figu
     Args:
         traces: by attack or variant: ``analysis.trace`` or ``analysis.retrace``.
         sample: which of each one's traces.
+
+    Returns:
+        A figure with two panels, a line for each attack or variant in both.
     """
     chosen = {}
     for name, several in traces.items():

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from pwcf._common import statistics
+from pwcf._common.wording import share_text
 from pwcf.analysis import (
     accuracy_of,
     attacked_in,
@@ -19,7 +19,7 @@ from pwcf.analysis import (
     quantiles_of,
     question_title,
 )
-from pwcf.report.page.runs import PageRun, json_number, percent, several_data_sets
+from pwcf.report.page.runs import PageRun, json_number, several_data_sets
 from pwcf.runs.summary import summarize
 
 
@@ -103,8 +103,11 @@ def _open(each: PageRun, left: int) -> str:
     """Of searches that found a point and did not converge."""
     run = each.run
     shrink = run.evidence.shrink[found_in(run) & ~converged_in(run)].double().cpu()
-    known = shrink[~shrink.isnan()].numpy()
-    by = f" (by {percent(float(np.median(known)), 2)} in the median, by linear models)" if len(known) else ""
+    by = (
+        f" (by {share_text(statistics.median(shrink.numpy()), 2)} in the median, by linear models)"
+        if not shrink.isnan().all()
+        else ""
+    )
     if left == 1:
         return (
             "1 ended before its evidence sufficed: that radius is an upper bound, which a longer search nearby might "
@@ -123,8 +126,8 @@ def _accuracy(each: PageRun) -> dict[str, Any]:
     metric, eps = metric_name(run), eps_text(accuracy.eps)
     does = "withstand every attack" if not each.targeted else "are not classified as wanted by any attack"
     sentence = (
-        f"{percent(accuracy.robust)} of {_samples(accuracy.samples)} {does} within {metric} {eps} "
-        f"(95 % interval {percent(accuracy.low)} to {percent(accuracy.high)}, for samples like these)."
+        f"{share_text(accuracy.robust)} of {_samples(accuracy.samples)} {does} within {metric} {eps} "
+        f"(95% interval {share_text(accuracy.low)} to {share_text(accuracy.high)}, for samples like these)."
     )
     evidence = [f"{broken} of {_samples(attacked, 'attacked ')} {'was' if broken == 1 else 'were'} broken"]
     evidence[0] += f"{', each' if broken > 1 else ''} by a verified point{_violation(each)}." if broken else "."
@@ -175,7 +178,7 @@ def _idle(each: PageRun) -> list[str]:
             f"page counts {whose} as {consequence}"
         )
     if sentences:
-        sentences[-1] += f"; {clean}: {percent(run.clean_accuracy)}"
+        sentences[-1] += f"; {clean}: {share_text(run.clean_accuracy)}"
     if not run.complete:
         sentences.append(f"Not complete: {n} of {run.header.samples} samples so far")
     return [f"{sentence}." for sentence in sentences]

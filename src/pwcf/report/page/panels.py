@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pwcf._common import statistics
 from pwcf.analysis import (
     Agreement,
     Curve,
@@ -18,19 +19,20 @@ from pwcf.analysis import (
     agreement_of,
     attacked_in,
     attacks_name,
+    comparable_groups,
     curve_of,
+    curve_panel,
     easiest,
     eps_choices,
     eps_text,
     found_in,
     hardest,
     metric_name,
-    model_crossings,
     quantiles_of,
-    radii_of,
     sparsity_of,
     termination_of,
 )
+from pwcf.analysis.naming import asked_eps
 from pwcf.report.page.gallery import Key
 from pwcf.report.page.runs import (
     NumberedRuns,
@@ -48,7 +50,7 @@ BINS = (12, 48)
 """of a distribution, fewest and most: the fewer samples the fewer"""
 STEPS = 800
 """of a curve: more than a screen has pixels for"""
-_QUARTILES = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64)
+QUARTILES = (0.25, 0.5, 0.75)
 FIRST = 6
 """hardest and easiest samples that are named"""
 # Where papers ask (CIFAR, ImageNet, MNIST): readers ask what an eps of this size says.
@@ -59,8 +61,6 @@ USUAL_EPS: dict[str, dict[str, float]] = {
     "lpips": {"0.5": 0.5},
     "pd": {"0.5": 0.5},
 }
-CROSSINGS = 6
-"""shown in a panel, at most"""
 
 
 def curve_panels(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
@@ -71,16 +71,18 @@ def curve_panels(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
         points = [_point(i, each) for i, each in members if each.max_loss]
         if not curves:
             continue
-        reach = _reach([radii_of(each.run) for _, each in members if not each.max_loss])
-        reach = max([reach, *(1.15 * point["eps"] for point in points)])
+        names = names_among([each for _, each in members])
+        shown = curve_panel({name: each.run for name, (_, each) in zip(names, members, strict=True)})
         panels.append({
             "metric": metric,
             "data": data,
             "targeted": targeted,
-            "reach": reach,
+            "reach": shown.end,
+            "beyond": shown.beyond,
             "curves": [{"run": i, **_thinned(curve)} for i, curve in curves.items()],
             "points": points,
-            **_crossings([(i, each) for i, each in members if not each.max_loss]),
+            "crossings": [vars(crossing) for crossing in shown.crossings],
+            "more": shown.more,
         })  # fmt: skip
     return panels
 
@@ -88,13 +90,6 @@ def curve_panels(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
 def _point(i: int, each: PageRun) -> dict[str, Any]:
     accuracy = accuracy_of(each.run)
     return {"run": i, **vars(accuracy), "at": eps_text(accuracy.eps)}
-
-
-def _crossings(members: NumberedRuns) -> dict[str, Any]:
-    """The crossings that figures show too: see ``analysis.model_crossings``."""
-    names = names_among([each for _, each in members])
-    found = model_crossings({name: each.run for name, (_, each) in zip(names, members, strict=True)})
-    return {"crossings": [vars(each) for each in found[:CROSSINGS]], "more": len(found[CROSSINGS:])}
 
 
 def _thinned(curve: Curve) -> dict[str, list[float]]:
@@ -119,7 +114,7 @@ def radius_panels(runs: Sequence[PageRun], number: dict[Key, int]) -> list[dict[
         panel["marks"] = [{"name": name, "eps": eps} for name, eps in sorted(marks.items(), key=lambda pair: pair[1])]
         for row, (_, each) in zip(panel["rows"], asked, strict=True):
             # Those without a point count: most may have none.
-            row["quartiles"] = json_number(list(quantiles_of(each.run, (0.25, 0.5, 0.75)).values()))
+            row["quartiles"] = json_number(list(quantiles_of(each.run, QUARTILES).values()))
             row["choices"] = [vars(choice) for choice in eps_choices(each.run, [m["eps"] for m in panel["marks"]])]
             row["easiest"] = _numbers(each, easiest(each.run, FIRST), number)
             row["hardest"] = _numbers(each, hardest(each.run, FIRST), number)
@@ -141,7 +136,7 @@ def _numbers(each: PageRun, places: list[int], number: dict[Key, int]) -> list[d
 
 
 def sparsity_panels(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
-    """Of every metric: how many entries carry the perturbation."""
+    """Soft sparsity of perturbations, a panel for every metric."""
     made = []
     for (metric, data, targeted), members in panel_groups(runs).items():
         panel = _distributions(
@@ -160,17 +155,18 @@ def sparsity_panels(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
 
 
 def passes_panel(runs: Sequence[PageRun]) -> dict[str, Any] | None:
+    """Distribution of the passes that attacked samples took."""
     return _distributions("passes", "", list(enumerate(runs)), lambda each: each.run.passes.total, attacked_in)
 
 
 def stationarity_panel(runs: Sequence[PageRun]) -> dict[str, Any] | None:
-    """In percent of the radius, by powers of ten."""
+    """Distribution of stationarity, the share of the radius that may be left to gain, on a logarithmic axis."""
     asked = [(i, each) for i, each in enumerate(runs) if not each.max_loss]
     return _distributions(
         "stationarity",
         "",
         asked,
-        lambda each: each.run.evidence.stationarity.clamp(min=FLOOR),
+        lambda each: each.run.evidence.stationarity,
         found_in,
         log=True,
     )
@@ -181,7 +177,7 @@ FLOOR = 1e-4
 
 
 def statuses(runs: Sequence[PageRun]) -> list[dict[str, int]]:
-    """Of attacked samples, run by run."""
+    """How the searches of attacked samples ended, run by run."""
     return [termination_of(each.run).status for each in runs]
 
 
@@ -209,7 +205,7 @@ def _distributions(
     for (i, _), some in zip(members, values, strict=True):
         # What is beyond the end is counted in the last bin.
         counts = np.histogram(some.clamp(low, high).numpy(), edges)[0]
-        quartiles = torch.quantile(some, _QUARTILES, interpolation="lower").tolist() if len(some) else []
+        quartiles = statistics.quantiles(some.numpy(), QUARTILES) if len(some) else []
         rows.append({
             "run": i,
             "bins": counts.tolist(),
@@ -226,7 +222,7 @@ def _reach(values: Sequence[Tensor]) -> float:
     together = torch.cat([each.double() for each in values]) if values else torch.zeros(0)
     if not len(together):
         return 1.0
-    return float(min(together.max(), 2 * torch.quantile(together, 0.95))) * 1.02 or 1.0
+    return min(float(together.max()), 2 * statistics.quantiles(together.numpy(), (0.95,))[0]) * 1.02 or 1.0
 
 
 def registry_tables(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
@@ -258,14 +254,14 @@ def contributions(each: PageRun) -> list[dict[str, Any]]:
 
 
 def agreements(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
-    """Between runs of one model that differ in their attacks.
+    """Agreement between runs of one model that differ in their attacks.
 
     Not between the attacks of one run: a later one starts from what earlier ones found and credited only where it
     improves on that, so what it would have broken by itself nobody knows.
     """
     made = []
     several = several_data_sets(runs)
-    for members in _rivals(runs):
+    for members in _with_different_attacks(runs):
         first = runs[members[0]]
         within: float | None = None
         if not first.max_loss:
@@ -284,22 +280,32 @@ def agreements(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
     return made
 
 
-def _rivals(runs: Sequence[PageRun]) -> list[list[int]]:
-    """Runs about one question, model and data that share samples, all of them."""
-    grouped: dict[tuple[object, ...], list[tuple[set[Key], list[int]]]] = {}
-    for i, each in enumerate(runs):
-        header, samples = each.run.header, set(sample_places(each.run.rows))
-        key = (header.model.fingerprint, header.settings.metric, header.settings.eps, each.targeted, each.data)
-        sets = grouped.setdefault(key, [])
-        for shared, members in sets:
+def _with_different_attacks(runs: Sequence[PageRun]) -> list[list[int]]:
+    """Comparable runs of one eps that differ in their attacks and share samples, by their places on the page."""
+    numbered = {str(i): each.run for i, each in enumerate(runs)}
+    groups = comparable_groups(numbered, asked_eps)
+    found = [
+        members
+        for parts in groups.values()
+        for group in parts
+        for members in _sharing_samples(runs, [int(name) for name in group])
+    ]
+    return [each for each in found if len({attacks_name(runs[i].run) for i in each}) > 1]
+
+
+def _sharing_samples(runs: Sequence[PageRun], places: Sequence[int]) -> list[list[int]]:
+    """Parts of a group in which there are samples that all runs have."""
+    parts: list[tuple[set[Key], list[int]]] = []
+    for i in places:
+        samples = set(sample_places(runs[i].run.rows))
+        for shared, members in parts:
             if shared & samples:
                 shared &= samples
                 members.append(i)
                 break
         else:
-            sets.append((samples, [i]))
-    found = [members for sets in grouped.values() for _, members in sets]
-    return [each for each in found if len({attacks_name(runs[i].run) for i in each}) > 1]
+            parts.append((samples, [i]))
+    return [members for _, members in parts]
 
 
 def _agreement(agreement: Agreement) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pwcf.analysis import data_names, metric_name, run_labels
+from pwcf.analysis import by_topic, data_names, metric_name, run_labels
 from pwcf.problems import MaxLoss
 from pwcf.report.style import is_ours
 from pwcf.runs import RecordedRun, RunError, load_run
@@ -51,7 +51,7 @@ NumberedRuns = list[tuple[int, PageRun]]
 
 
 def load_runs(folders: Sequence[str | os.PathLike[str]]) -> list[PageRun]:
-    """Without adversarial points, which stay on disk until the gallery has chosen some."""
+    """Load runs without adversarial points, which stay on disk until the gallery has chosen some."""
     if not folders:
         raise RunError("runs: expected at least one folder, found none")
     loaded = [load_run(folder, tensors=False) for folder in folders]
@@ -69,12 +69,13 @@ def several_data_sets(runs: Sequence[PageRun]) -> bool:
 
 
 def panel_groups(runs: Sequence[PageRun]) -> dict[tuple[str, str, bool], NumberedRuns]:
-    """Runs that share a panel: by metric, by data where there are several, and by whether they are targeted."""
+    """Runs that share a panel (``analysis.by_topic``), by metric, data where there are several, and if targeted."""
     several = several_data_sets(runs)
     grouped: dict[tuple[str, str, bool], NumberedRuns] = {}
-    for i, each in enumerate(runs):
-        key = (metric_name(each.run), each.data if several else "", each.targeted)
-        grouped.setdefault(key, []).append((i, each))
+    for names in by_topic({str(i): each.run for i, each in enumerate(runs)}).values():
+        members = [(int(name), runs[int(name)]) for name in names]
+        first = members[0][1]
+        grouped[metric_name(first.run), first.data if several else "", first.targeted] = members
     return grouped
 
 
@@ -111,11 +112,6 @@ def json_number(value: Any) -> Any:
     if isinstance(value, list):
         return [json_number(one) for one in value]
     return "inf" if isinstance(value, float) and math.isinf(value) else value
-
-
-def percent(share: float, digits: int = 1) -> str:
-    """As on the rest of the page."""
-    return f"{100 * share:.{digits}f} %"
 
 
 def embedded_json(content: Any) -> str:

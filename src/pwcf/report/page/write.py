@@ -50,7 +50,7 @@ def write_page(
     data: str | None = None,
     gallery: int | None = None,
 ) -> Page:
-    """One HTML file about runs, which needs nothing else to be looked at. Written whole or not at all.
+    """Write one HTML file about runs, which needs nothing else to be looked at; whole or not at all.
 
     Args:
         runs: their folders.
@@ -58,6 +58,9 @@ def write_page(
         title: of the page; default: the models' names.
         data: another place of the data; default: where each run found it. Images are known by their digests.
         gallery: samples shown at most; default: 500. Fewer if the file would be larger than 10 MB.
+
+    Returns:
+        The path, its size, how many samples it shows, and remarks on what could not be shown.
     """
     to = Path(path)
     if not to.parent.is_dir():

@@ -69,13 +69,13 @@ function curvesFigure(panel) {
       ]),
       svg('text', { x: 0, y: 4 }, '%'),
       footAxis(x, axis, { top: 12, bottom: height, width, title: `eps, ${panel.metric}` }),
-      panel.crossings.filter((each) => each.eps <= axis.high).map((each) => [
+      panel.crossings.map((each) => [
         svg('line', { class: 'cross-line', x1: x(each.eps), x2: x(each.eps), y1: y(each.accuracy), y2: height }),
       ]),
       panel.curves.filter((curve) => !hidden.has(curve.run)).map((curve) => svg('path', {
         class: 'curve', d: steps(curve), stroke: runTone(curve.run), 'stroke-dasharray': runDash(curve.run),
       })),
-      panel.crossings.filter((each) => each.eps <= axis.high).map((each) => svg('circle', {
+      panel.crossings.map((each) => svg('circle', {
         class: 'cross-ring', cx: x(each.eps), cy: y(each.accuracy), r: 5 })),
       panel.points.filter((point) => !pointHidden(point)).map((point) => svg('g', { stroke: runTone(point.run) },
         svg('line', { class: 'error-bar', x1: x(point.eps), x2: x(point.eps), y1: y(point.low), y2: y(point.high) }),
@@ -108,7 +108,7 @@ function curvesFigure(panel) {
     title: panelTitle(panel.metric, panel),
     description: curvesDescription(panel),
     draw, keys,
-    after: [legend, at, live, crossingFacts(panel), pointFacts(panel)],
+    after: [legend, at, live, crossingFacts(panel), beyondFacts(panel), pointFacts(panel)],
     tabular: curvesTable(panel, axis),
   });
   made.plot.addEventListener('pointermove', (event) => read(x.back(pointerAt(made.plot, event).x)));
@@ -117,7 +117,7 @@ function curvesFigure(panel) {
   return made;
 }
 
-const pointSentence = (panel, point) => `${namesAmong(panel.points.map((each) => each.run)).get(point.run)}: ${percent(point.robust)} robust at eps ${point.at} (95 % interval ${percent(point.low)} to ${percent(point.high)})`;
+const pointSentence = (panel, point) => `${namesAmong(panel.points.map((each) => each.run)).get(point.run)}: ${percent(point.robust)} robust at eps ${point.at} (95% interval ${percent(point.low)} to ${percent(point.high)})`;
 
 function curvesDescription(panel) {
   const names = namesAmong(panel.curves.map((curve) => curve.run));
@@ -134,6 +134,10 @@ function crossingFacts(panel) {
     h('p', { class: 'note turns' }, 'Which model is more robust depends on eps:'),
     h('ul', { class: 'facts' }, panel.crossings.map((each) => h('li', null, `${each.before} below `, h('strong', null, number(each.eps, 3)), `, ${each.after} from there on.`)), panel.more > 0 && h('li', null, `and ${panel.more} more.`)),
   ];
+}
+
+function beyondFacts(panel) {
+  return panel.beyond > 0 ? h('p', { class: 'note' }, `${panel.beyond} ${panel.beyond === 1 ? 'radius lies' : 'radii lie'} beyond the axis.`) : null;
 }
 
 function pointFacts(panel) {

@@ -29,7 +29,14 @@ function number(value, digits = 4) {
   if (size >= 1e6 || size < 1e-4) return value.toExponential(Math.min(2, digits - 1));
   return String(Number(value.toPrecision(digits)));
 }
-const percent = (value, digits = 1) => (known(value) ? `${(100 * value).toFixed(digits)} %` : '–');
+// As share_text in pwcf/_common/wording.py: 0 and 100 only where they are exact.
+function percent(value, digits = 1) {
+  if (!known(value)) return '–';
+  const text = (100 * value).toFixed(digits), step = 10 ** -digits;
+  if (value > 0 && Number(text) === 0) return `<${step.toFixed(digits)}%`;
+  if (value < 1 && Number(text) === 100) return `>${(100 - step).toFixed(digits)}%`;
+  return `${text}%`;
+}
 const whole = (value) => (known(value) ? Math.round(value).toLocaleString('en') : '–');
 const seconds = (value) => (known(value) ? `${value < 10 ? value.toFixed(1) : Math.round(value)} s` : '–');
 const plural = (count, word) => `${count.toLocaleString('en')} ${word}${count === 1 ? '' : 's'}`;

@@ -32,7 +32,7 @@ function card({ title, about, runs, data: of }) {
   const share = about === 'robust accuracy';
   const reach = share ? 1 : Math.max(0, ...runs.flatMap((each) => [each.low, each.value, each.high]).filter(finite)) || 1;
   const several = runs.length > 1, names = namesAmong(runs.map((each) => each.run));
-  return h('article', { class: several ? 'card several' : 'card' }, h('h3', null, title), h('p', { class: 'what' }, `${share ? 'Robust accuracy, 95 % interval' : 'Median radius, quartiles'}${of ? ` · ${of}` : ''}`),
+  return h('article', { class: several ? 'card several' : 'card' }, h('h3', null, title), h('p', { class: 'what' }, `${share ? 'Robust accuracy, 95% interval' : 'Median radius, quartiles'}${of ? ` · ${of}` : ''}`),
     runs.map((each) => h('div', { class: 'entry' },
       (several || page.runs.length > 1) && h('p', { class: 'who' }, runSwatch(each.run), names.get(each.run)),
       h('p', { class: 'number' }, share ? percent(each.value) : radiusText(each.value),
@@ -106,7 +106,7 @@ function choices(panel) {
   const lines = panel.marks.map((mark, i) => [mark.name, ...panel.rows.flatMap((row) => [row.choices[i].robust, row.choices[i].within])]);
   return h('details', { class: 'as-table' }, h('summary', null, 'What one eps would have told'), table(
     [{ head: 'eps' }, ...panel.rows.flatMap((row) => [
-      { head: `${rowNames(panel)(row)}: robust`, show: percent }, { head: 'breaks', hint: 'share of attacked samples with a radius no larger: near 0 or 100 % this eps tells nothing of the rest', show: percent }])].map((column) => ({ ...column, show: column.show && ((value) => column.show(value)) })),
+      { head: `${rowNames(panel)(row)}: robust`, show: percent }, { head: 'breaks', hint: 'share of attacked samples with a radius no larger: near 0 or 100% this eps tells nothing of the rest', show: percent }])].map((column) => ({ ...column, show: column.show && ((value) => column.show(value)) })),
     lines, { caption: 'Robust accuracy at usual eps, and the share of attacked samples that it breaks' }));
 }
 
@@ -154,7 +154,7 @@ function costSection() {
     tabular: table([{ head: 'run' }, ...found.map((name) => ({ head: name, show: (value) => whole(value) }))], lines.map((line) => [line.name, ...line.parts.map(([, count]) => count)]), { caption: 'How searches ended' }) });
   if (bars) bars.append(sentences);
   section('cost', h('div', { class: 'stack' }, bars, h('div', { class: 'panels' },
-    page.stationarity && spreadsFigure(page.stationarity, { title: 'What may be left to gain', about: 'Stationarity: the share of the radius that could go if linear models held as far as the image. Smaller is better evidence.', unit: 'share of the radius', column: 'stationarity', text: (value) => `${number(100 * value, 2)} %` }),
+    page.stationarity && spreadsFigure(page.stationarity, { title: 'What may be left to gain', about: 'Stationarity: the share of the radius that could go if linear models held as far as the image. Smaller is better evidence.', unit: 'share of the radius', column: 'stationarity', text: (value) => `${number(100 * value, 2)}%` }),
     page.passes && spreadsFigure(page.passes, { title: 'Passes of each sample', about: 'Forward + backward, of all attacks, checks and evidence together.', unit: 'passes', column: 'passes', text: (value) => whole(value) }))));
 }
 

@@ -29,6 +29,9 @@ class Table:
         Args:
             records: dataclass objects, as analyses return them; None is shown as a dash.
             columns: the head of every column, and the attribute that it shows.
+
+        Returns:
+            The table, rows in the order of the records.
         """
         found = ([getattr(record, name) for name in columns.values()] for record in records)
         return cls(tuple(columns), [tuple("–" if value is None else value for value in row) for row in found])
