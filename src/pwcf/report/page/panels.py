@@ -71,8 +71,9 @@ def curve_panels(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
         points = [_point(i, each) for i, each in members if each.max_loss]
         if not curves:
             continue
-        names = names_among([each for _, each in members])
-        shown = curve_panel({name: each.run for name, (_, each) in zip(names, members, strict=True)})
+        asked = [each for _, each in members if not each.max_loss]
+        named = {name: each.run for name, each in zip(names_among(asked), asked, strict=True)}
+        shown = curve_panel(named | {each.name: each.run for _, each in members if each.max_loss})
         panels.append({
             "metric": metric,
             "data": data,
