@@ -149,7 +149,7 @@ class Comparison:
 def compare(first: Tensor, second: Tensor, clean_correct: Tensor) -> Comparison:
     """Compare the radii of two attacks in three statistics: of the first, of the second, and of their difference.
 
-    ``compare_radii`` compares two runs sample by sample; ``pwcf.runs.compare_runs`` any number, as ``pwcf compare``.
+    ``compare_radii`` compares two runs sample by sample; ``pwcf.runs.comparison`` any number (``pwcf compare``).
 
     Args:
         first: (n,) radii, inf where there is no point.
