@@ -4,7 +4,7 @@
 
 For every network of the zoo (one trained as usual, three adversarially: linf, l2, l1) and 100 Fashion-MNIST images:
 
-1. the distance to the nearest misclassified image in l1, l2 and linf, by a portfolio of three attacks;
+1. the distance to the nearest misclassified image in l1, l2 and linf, by three attacks together;
 2. robust accuracy within linf 0.1 (max-loss);
 3. a report of it all: out/demo/report.html, one file that opens in any browser.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -101,9 +101,13 @@ class LmnSearch:
         self.masked = bool((self.lower != self.lower[:1]).any() or (self.upper != self.upper[:1]).any())
         self.seeds = seeds_of(task.images, task.seed)
         self.degree = self._degrees()
-        self.hessians = HessianStore(self.centre if not isinstance(self.metric, HasHalfspaceStep) else self.centre[:0])
         largest = torch.finfo(self.centre.dtype).max
         self.eps = None if task.eps is None else INSIDE * task.eps.clamp(max=largest).to(self.centre)
+
+    @cached_property
+    def hessians(self) -> HessianStore:
+        """For metrics without structure alone."""
+        return HessianStore(self.centre)
 
     def run(self, plan: Sequence[Stage] | None = None) -> Answer:
         """The nearest misclassified points seen; the images themselves where there is none.
