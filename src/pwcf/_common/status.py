@@ -56,7 +56,8 @@ _SENTENCES = {
         "Add bounds or a constraint, or clip the objective."
     ),
     Status.NONFINITE: (
-        "The functions gave NaN or inf at the start (or gradients that are not finite); start where they are defined."
+        "NaN or inf at the start (of a classifier: in the logits of the image), or gradients that are not finite. "
+        "Start elsewhere, or mend the model."
     ),
     Status.FOUND: "A misclassified point within eps, verified: the question is answered.",
     Status.NOT_FOUND: (

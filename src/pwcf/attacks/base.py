@@ -118,7 +118,7 @@ class Attack(ABC):
 
 
 class CannotAnswer(ValueError):
-    """None of the attacks that were asked for can answer the question; the message says why."""
+    """An attack that was named, or every attack of a preset, cannot answer the question; the message says why."""
 
 
 def check_settings(attack: object, *names: str, least: int = 1) -> None:

@@ -53,7 +53,7 @@ def run_cells(
         if cell.net in broken:
             yield Outcome(cell, path, "failed", reason=broken[cell.net])
             continue
-        settings, was_complete = cell.settings(out), RunFolder(path).complete
+        settings, complete, before = cell.settings(out), RunFolder(path).complete, _rows(path)
         try:
             loader.model(settings)
             loader.source(settings)
@@ -69,4 +69,11 @@ def run_cells(
         except FAILURES as error:
             yield Outcome(cell, path, "failed", reason=str(error))
         else:
-            yield Outcome(cell, path, "kept" if was_complete else "measured", summary)
+            # A complete cell with a damaged file is worked on again: its rows are then other files.
+            kept = complete and before == _rows(path)
+            yield Outcome(cell, path, "kept" if kept else "measured", summary)
+
+
+def _rows(path: Path) -> list[tuple[str, int]]:
+    """The files of a run's rows, each with when it was written."""
+    return sorted((each.name, each.stat().st_mtime_ns) for each in path.glob("rows-*"))

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from pwcf._common import statistics
+from pwcf._common.wording import share_text
 from pwcf.runs import Listener, RunError, RunFolder, Settings
 from pwcf.runs.header import Header
 from pwcf.runs.shard import Shard
@@ -92,7 +93,7 @@ class Line:
     def add(self, shard: Shard) -> None:
         self.tally.add(shard.columns)
         name, value = self.tally.figure(self.max_loss)
-        shown = f"{value:.1%}" if self.max_loss else f"{value:.4g}"
+        shown = share_text(value) if self.max_loss else f"{value:.4g}"
         figures = f"found {self.tally.found}/{self.tally.attacked}, {name} {shown}, {self.tally.passes:.0f} passes"
         self.bar.update(self.task, advance=len(shard.columns["status"]), figures=figures)
 

@@ -208,7 +208,7 @@ class Evaluator:
     def _task(self, attack: Attack, samples: Tensor) -> Task:
         """Copies of everything: an attack may write into what it is given."""
         images, labels, (lower, upper) = self._of(samples)
-        here = samples.to(images.device)
+        here = samples.to(images.device, copy=True)
         eps = None if self.eps is None else self.eps[samples].to(images.device)
         known = self.x_adv[here] if attack is not self.attacks[0] and self.eps is None else None
         return Task(

@@ -63,7 +63,7 @@ class Run:
     metric_passes: Passes
     """of the network that measures the distance, if there is one: no part of the budget"""
     attack: list[str]
-    """(n,) which attack found the point; "" where none did"""
+    """(n,) which attack found the point; "clean" where the model is wrong as it is, "" where none was found"""
     seconds: float
     warnings: list[str]
     """what looked wrong with the model or its answers, in sentences"""

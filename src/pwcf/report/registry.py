@@ -286,7 +286,8 @@ def _attacks_table(runs: Runs, choices: Choices) -> Table:
     """
     columns = {
         "model": "model", "metric": "topic", "budget": "budget", "attack": "attack", "found": "found", "of": "attacked",
-        "mean radius": "mean", "median radius": "median", "xi": "xi", "passes": "passes", "seconds a sample": "seconds",
+        "mean radius": "mean", "median radius": "median", "xi": "xi", "passes": "passes",
+        "seconds per sample": "seconds",
     }  # fmt: skip
     return _rows(analysis.attack_scores(runs), columns, "attacks: expected runs of min-radius, found none")
 

@@ -175,7 +175,7 @@ def accuracy_table(runs: Mapping[str, Run]) -> Table:
     """
     columns = (
         "model", "metric", "eps", "budget", "attack", "robust accuracy", "low", "high", "by radii", "clean", "passes",
-        "seconds a sample",
+        "seconds per sample",
     )  # fmt: skip
     rows: list[tuple[Value, ...]] = []
     for (model, topic), groups in comparable_groups(runs, asked_eps).items():

@@ -31,7 +31,7 @@ CODE_DIGITS = 16
 
 
 class UnsupportedError(RunError):
-    """None of the attacks supports the question."""
+    """An attack that was named, or every attack of a preset, does not support the question."""
 
 
 class Reseeded(Attack):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pwcf._common.wording import share_text
 from pwcf.bench.grid import DEFAULTS, SEVERAL, Cell, make_cells, record_grid
-from pwcf.cli.console import INTERRUPTED, CommandError, Json, print_json
+from pwcf.cli.console import INTERRUPTED, Json, print_json
 from pwcf.cli.options import read_config, said, with_options
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def _summary_text(outcome: Outcome) -> str:
     assert summary is not None
     cost = f"{summary.passes:.0f} passes, {summary.seconds:.1f} s"
     if summary.robust_accuracy is not None:
-        return f"robust accuracy {summary.robust_accuracy:.1%}, {cost}"
+        return f"robust accuracy {share_text(summary.robust_accuracy)}, {cost}"
     found = "" if summary.found == summary.attacked else f" ({summary.found} of {summary.attacked} found)"
     mean = f"mean radius {summary.radius['mean']:.5g}" if summary.radius else "no radius"
     return f"{mean}{found}, {cost}"
@@ -201,6 +202,6 @@ def _report(out: Path) -> list[str]:
         written = write_figures(name_runs(load_run(path) for path in runs), out / "report")
     except ImportError as error:
         return [*told, f"no figures: {error}"]
-    except ValueError as error:
-        raise CommandError(str(error)) from error
+    except ValueError as error:  # the cells are done, and are told of all the same
+        return [*told, f"no figures: {error}"]
     return [*told, f"figures and tables: {len(written.files)} files in {out / 'report'}"]
