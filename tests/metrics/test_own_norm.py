@@ -37,11 +37,13 @@ def test_it_offers_capabilities_and_has_no_exponent() -> None:
     assert METRIC.exponent is None
 
 
-# Measured: 2e-4 for lmn, which stops as far from the boundary as rounding asks for; 8e-5 for FAB; .8 % for APGD, whose
-# search over radii does not narrow a bracket below 1 %.
-@pytest.mark.parametrize(("attack", "excess"), [("lmn", 1e-3), ("fab", 1e-3), ("apgd", 0.011)])
-def test_radii_are_those_of_the_closed_form(attack: str, excess: float) -> None:
-    run = evaluate(model, IMAGES, LABELS, MinRadius(METRIC), attacks=attack, budget=2000)
+# Measured at 2000 passes: 2e-4 for lmn, which stops as far from the boundary as rounding asks for; 8e-5 for FAB; .8 %
+# for APGD, whose search over radii does not narrow a bracket below 1 %.
+@pytest.mark.parametrize(
+    ("attack", "budget", "excess"), [("lmn", 1000, 1e-3), ("fab", 500, 1e-3), ("apgd", 2000, 0.011)]
+)
+def test_radii_are_those_of_the_closed_form(attack: str, budget: int, excess: float) -> None:
+    run = evaluate(model, IMAGES, LABELS, MinRadius(METRIC), attacks=attack, budget=budget)
     assert run.adversarial.all()
     assert (run.radius >= EXACT * (1 - 1e-6)).all()
     assert (run.radius <= EXACT * (1 + excess)).all()
@@ -133,10 +135,10 @@ class Squares(Metric):
         return METRIC.nearest_on_halfspace(point, g, h, lower, upper)
 
 
-@pytest.mark.parametrize(("attack", "excess"), [("fab", 1e-3), ("apgd", 0.03)])
+@pytest.mark.parametrize(("attack", "excess"), [("fab", 1e-3), ("apgd", 0.04)])
 def test_a_metric_that_is_no_norm_needs_only_the_method_an_attack_asks_for(attack: str, excess: float) -> None:
     images = IMAGES.view(ROWS, 4, 5)
-    run = evaluate(lambda x: model(x.flatten(1)), images, LABELS, MinRadius(Squares()), attacks=attack, budget=2000)
+    run = evaluate(lambda x: model(x.flatten(1)), images, LABELS, MinRadius(Squares()), attacks=attack, budget=700)
     assert run.adversarial.all()
     assert (run.radius >= EXACT.square() * (1 - 1e-6)).all()
     assert (run.radius <= EXACT.square() * (1 + excess)).all()
