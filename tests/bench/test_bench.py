@@ -315,6 +315,17 @@ def test_a_second_command_adds_cells(place: Path) -> None:
     assert found == ["wide/l2/lmn-60", "wide/l2/fab-60", "narrow/l2/fab-60"]
 
 
+def test_a_cell_with_a_lost_file_is_measured_again_and_told_so(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--metric", "l2", *several("attacks", "lmn", "fab"), "--budget", "60", "--limit", "4")
+    assert bench(place, "out", *asked, nets=("wide",)) == 0
+    capsys.readouterr()
+    assert bench(place, "out", *asked, nets=("wide",)) == 0
+    assert capsys.readouterr().out.count("there already") == 2
+    next((place / "out").rglob("fab-60/tensors-*")).unlink()
+    assert bench(place, "out", *asked, nets=("wide",)) == 0
+    assert capsys.readouterr().out.count("there already") == 1
+
+
 def test_a_grid_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez(
         place / "wider.npz", **{**np.load(place / "data.npz"), "images": 2 * np.load(place / "data.npz")["images"]}
