@@ -35,7 +35,7 @@ STEM = "radius"
 
 def run(task: nets.Task, norm: str, budget: int, path: Path) -> None:
     began, began_cpu = time.perf_counter(), time.process_time()
-    answer = pwcf.evaluate(task.net, task.images, task.labels, pwcf.MinRadius(norm), budget=budget)
+    answer = pwcf.evaluate(task.net, task.images, task.labels, pwcf.MinRadius(norm), budget=budget, stop="budget")
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - began_cpu
     print(
         f"{task.name} {norm} {OURS} {budget}: mean {answer.radius.mean():.5f}, "

@@ -34,7 +34,8 @@ def run_of(
     return Run(
         problem or pwcf.MinRadius("l2"), found, torch.tensor([letter in "cbfw" for letter in said]),
         torch.zeros(n, 4) if x_adv is None else x_adv, [SAID[letter] for letter in said],
-        AnswerEvidence(nothing, nothing, nothing, nothing), Passes(count, count), Passes.none(n), ["a"] * n, 3.0, [],
+        AnswerEvidence(nothing, 0 * count, 0 * count, nothing, nothing), Passes(count, count), Passes.none(n),
+        ["a"] * n, 3.0, [],
         [Contribution(name, "", False, found * i, count, 1.0) for i, name in enumerate(attacks, 1)],
-        torch.zeros(n, 2), torch.zeros(n, 2),
+        torch.zeros(n, 2), torch.zeros(n, 2), nothing, found,
     )  # fmt: skip

@@ -16,6 +16,9 @@ DATASETS = {
 }
 """Net to dataset, the cheapest nets first: this is the order of work."""
 
+OTHERS = {"cifar10": "cifar10", "mnist": "mnist", "fmnist": "fashion_mnist"}
+"""Of other nets, by the first word of their names."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -35,5 +38,6 @@ def load(name: str, n: int) -> Task:
     if zoo is None:
         raise SystemExit("no zoo.py in the folder of real networks: name that folder in PWCF_REALDATA")
     net = zoo.load_net(name)
-    images, labels, test_index = first_correct(zoo, net, DATASETS[name], n)
-    return Task(name, DATASETS[name], net, images, labels, test_index)
+    dataset = DATASETS.get(name) or OTHERS[name.split("_")[0]]
+    images, labels, test_index = first_correct(zoo, net, dataset, n)
+    return Task(name, dataset, net, images, labels, test_index)

@@ -11,6 +11,7 @@ def test_every_status_has_a_sentence() -> None:
     assert len(set(sentences)) == len(sentences)
     assert [status for status in Status if status.ok] == [
         Status.CONVERGED,
+        Status.TARGET,
         Status.FOUND,
         Status.ALREADY_MISCLASSIFIED,
     ]

@@ -119,7 +119,7 @@ def test_points_are_within_eps_and_box(metric: str, sequential: bool) -> None:
     net, images = _deep(), _images()
     labels = net(images).argmax(1)
     radius = evaluate(net, images, labels, MinRadius(metric), budget=300).radius
-    problem = MaxLoss(metric, 1.1 * radius)
+    problem = MaxLoss(metric, 1.25 * radius)
     counted = CountedClassifier(Classifier(net), ROWS)
     points = Apgd(sequential=sequential)(_task(counted, problem, images, labels, 300)).points
     wrong = is_wrong(net(points), labels, False)

@@ -426,7 +426,7 @@ def test_passes_are_counted_under_the_samples_numbers() -> None:
     samples = torch.arange(ROWS) * 2 + 1
     task = net.task(MinRadius("l2"), 60, samples=samples, model=CountedClassifier(Classifier(net), 2 * ROWS))
     Pwcf()(task)
-    assert (task.model.passes.total[samples] > 20).all()
+    assert (task.model.passes.total[samples] >= 20).all()
     assert (task.model.passes.total[samples - 1] == 0).all()
 
 

@@ -26,23 +26,23 @@ def test_presets_answer_and_say_what_they_leave_out(preset: str, problem: MinRad
     members = PRESETS[preset].attacks(problem)
     if preset == "autoattack" and problem.metric.name == "squares":
         with pytest.raises(ValueError, match=r"found none; apgd-ce was left out of 'autoattack': .* squares"):
-            resolve_attacks(preset, problem, 3, 2000)
+            resolve_attacks(preset, problem, 3, "budget")
         return
-    chosen = resolve_attacks(preset, problem, 3, 2000)
+    chosen = resolve_attacks(preset, problem, 3, "budget")
     assert len(chosen.attacks) + len(chosen.left_out) == len(members)
-    assert chosen.budget == len(chosen.attacks) * PRESETS[preset].budget
+    assert chosen.budgets == [PRESETS[preset].budget] * len(chosen.attacks)
     for sentence in chosen.left_out:
         assert "was left out of" in sentence
 
 
 def test_a_named_attack_that_cannot_answer_says_why() -> None:
     with pytest.raises(ValueError, match=r"attacks: apgd cannot answer min-radius, l1\.5: "):
-        resolve_attacks(["apgd"], MinRadius("l1.5"), 3, 2000)
+        resolve_attacks(["apgd"], MinRadius("l1.5"), 3, "budget")
 
 
 def test_names_must_differ() -> None:
     with pytest.raises(ValueError, match="attacks: expected names that differ, found lmn more than once"):
-        resolve_attacks(["lmn", "fast"], MinRadius("l2"), 3, 2000)
+        resolve_attacks(["lmn", "fast"], MinRadius("l2"), 3, "budget")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_attack_needs_a_name_and_a_call_and_has_defaults_for_the_rest() -> No
     assert as_attack(attack) is attack
     assert (attack.about, attack.black_box) == ("Still", False)
     assert attack.unsupported_reason(MinRadius("l2"), None) is None
-    assert resolve_attacks(attack, MinRadius("l2"), None, 2000).attacks == [attack]
+    assert resolve_attacks(attack, MinRadius("l2"), None, "budget").attacks == [attack]
 
     class Nameless(Attack):
         name = "nameless"
@@ -87,3 +87,10 @@ def test_a_callable_that_takes_no_model_images_and_labels_is_told_what_an_attack
 
     with pytest.raises(TypeError, match=r"subclasses of pwcf\.attacks\.Attack or functions .* found Old"):
         as_attack(Old())  # type: ignore[arg-type]
+
+
+def test_an_attack_that_can_tell_has_more_passes_until_it_converges() -> None:
+    several: list[str] = ["lmn", "fab"]
+    assert resolve_attacks(several, MinRadius("l2"), 3, "converged").budgets == [10_000, 2000]
+    assert resolve_attacks(several, MinRadius("l2"), 3, "budget").budgets == [2000, 2000]
+    assert resolve_attacks(several, MaxLoss("l2", 0.1), 3, "converged").budgets == [2000, 2000]

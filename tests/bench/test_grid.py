@@ -121,7 +121,7 @@ def test_the_folder_knows_the_cells_of_all_grids_that_were_run_there(tmp_path: P
     record_grid(make_cells(SMALL | {"attacks": "fab", "engine": "ray"}), out)
     content = json.loads((out / "grid.json").read_text())
     assert len(content["cells"]) == 16
-    assert content["nets"]["wide"] == {"model": "nets.py:wide", "data": "data.npz", "limit": 100}
+    assert content["nets"]["wide"] == {"model": "nets.py:wide", "data": "data.npz", "limit": 100, "stop": "budget"}
     for change, told in (({"seed": 1}, "seed was None, now 1"), ({"limit": 3}, "limit was 100, now 3")):
         with pytest.raises(RunError, match=told):
             record_grid(make_cells(SMALL | change), out)

@@ -58,7 +58,7 @@ def test_a_radius_search_that_ends_nowhere_is_told() -> None:
 def test_restarts_that_still_help_are_told() -> None:
     """A sum of waves has many local minima."""
     torch.manual_seed(1)
-    w, phase = 4 * torch.randn(20, 30, dtype=torch.float64), 6.28 * torch.rand(30, dtype=torch.float64)
+    w, phase = 12 * torch.randn(20, 30, dtype=torch.float64), 6.28 * torch.rand(30, dtype=torch.float64)
 
     def rough(x: Tensor) -> Tensor:
         level = 3 * torch.sin(x @ w + phase).mean(1) - 1.2
@@ -68,4 +68,4 @@ def test_restarts_that_still_help_are_told() -> None:
     x = x[rough(x).argmax(1) == 0][:20]
     labels = torch.zeros(20, dtype=torch.int64)
     with pytest.warns(UserWarning, match="The later restarts of lmn still found clearly nearer points"):
-        evaluate(rough, x, labels, MinRadius("l1"), budget=2000)
+        evaluate(rough, x, labels, MinRadius("l1"), budget=750)

@@ -122,7 +122,7 @@ def test_budgets_hold_for_all_together() -> None:
     run, _ = quiet(["lmn", Move("half", 0, (0.15, 0.0))], MinRadius("l2"), budget=400)
     assert (run.passes.total <= 400).all()
     assert (sum(each.passes for each in run.contributions) <= run.passes.total).all()
-    run, _ = quiet(["lmn", Move("half", 0, (0.15, 0.0))], MinRadius("l2"))
+    run, _ = quiet(["lmn", Move("half", 0, (0.15, 0.0))], MinRadius("l2"), stop="budget")
     assert run.passes.total.max() > 2000 - 200  # each has as much as one alone
 
 

@@ -50,10 +50,10 @@ def test_radii_are_those_of_the_closed_form(attack: str, budget: int, excess: fl
     torch.testing.assert_close(run.radius, distance64(METRIC, IMAGES, run.x_adv))
     assert (model(run.x_adv).argmax(1) != LABELS).all()
     # Evidence is in the norm's own units, and the models are exact here: the excess is bounded by what it says.
-    assert (run.radius * (1 - run.evidence.excess) <= EXACT).all()
+    assert (run.radius * (1 - 2 * run.evidence.stationarity) <= EXACT).all()
     if attack != "apgd":
         assert (run.evidence.stationarity < 0.01).all()
-        assert set(run.status) == {Status.CONVERGED}
+        assert set(run.status) == {Status.CONVERGED if attack == "lmn" else Status.BUDGET}  # FAB cannot tell
 
 
 @pytest.mark.parametrize("attack", ["lmn", "fab", "apgd"])

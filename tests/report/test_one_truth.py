@@ -15,6 +15,7 @@ import torch
 
 import pwcf
 from pwcf import analysis
+from pwcf._common.wording import gain_text
 from pwcf.cli import main
 from pwcf.cli.progress import Tally
 from pwcf.report import TABLES, Choices, figures, tables
@@ -39,7 +40,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     made = make_place(tmp_path_factory.mktemp("truth"), 30)
     (made.path / "net.py").write_text(MODEL.format(seed=0) + HOLES)
     model = f"{made.path}/net.py:holes"
-    assert made.run("radius", model=model, metric="l2", budget=60, chunk=8) == 0
+    assert made.run("radius", model=model, metric="l2", budget=900, chunk=8) == 0
     assert made.run("few", model=model, metric="l2", budget=60, attacks="square", chunk=8) == 0
     assert made.run("loss", model=model, question="max-loss", metric="linf", eps="8/255", budget=60, chunk=8) == 0
     return made
@@ -126,9 +127,13 @@ def test_every_place_shows_the_same_numbers(place: Place, name: str, capsys: pyt
     ]
     card = page["cards"][0]["runs"][0]
     assert page["radii"][0]["rows"][0]["quartiles"] == quantiles == [card["low"], card["value"], card["high"]]
-    stationarity = page["stationarity"]["rows"][0]["quartiles"][1]
-    assert told["stationarity"] == stationarity
-    assert f"stationarity median {stationarity:.2g};" in summary
+    gain = np.nan if page["gain"] is None else page["gain"]["rows"][0]["quartiles"][1]
+    assert np.isnan(gain) == (name == "few")  # Square cannot tell
+    assert (None if np.isnan(gain) else gain) == told["gain"]
+    np.testing.assert_equal(gain, frame["gain"][frame["found"]].median())
+    assert f"evidence: {gain_text(gain)}" in summary
+    assert main(["show", str(place.path / name)]) == 0
+    assert gain_text(gain) in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_question_is_called_the_same_everywhere(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,10 @@ from torch import Tensor
 
 import pwcf
 from pwcf import Solution, SolverState, Status, testproblems
-from pwcf.solvers.state import BUNDLE
+from pwcf.solvers.confirmation import Confirmation
+from pwcf.solvers.host import Array
+from pwcf.solvers.state import BUNDLE, SolverRows
+from pwcf.solvers.steering import Steering
 from pwcf.testproblems import TestProblem
 
 ROWS = 8
@@ -134,6 +137,53 @@ def test_in_the_bundle_phases(name: str) -> None:
         _assert_same(alone, together, [row])
         gap = together.evidence.stationarity[[row]]
         torch.testing.assert_close(alone.evidence.stationarity, gap, rtol=1e-6, atol=CLOSE)
+
+
+def test_steps_of_the_confirmation_are_a_matter_of_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the same time, the linearised steps of some rows are too short and are taken again, those of others are not.
+
+    In every second row the constraint x + y <= 0 blocks all descent. In the others x <= 0 leaves a step along y, of
+    seven tenths of the length. Rows are queued, so that they are confirmed at all times.
+    """
+    b = 20
+    start = torch.randn(b, 2, dtype=torch.float64)
+    share = torch.tensor([1.0, 0.0] * (b // 2), dtype=torch.float64)
+
+    def points(chosen: list[int]) -> dict[int, list[list[float]]]:
+        """All points that were evaluated, by row."""
+        seen: dict[int, list[list[float]]] = {row: [] for row in chosen}
+
+        def objective(x: Tensor, rows: Tensor) -> Tensor:
+            if x.requires_grad:
+                for row, point in zip(rows.tolist(), x.tolist(), strict=True):
+                    seen[chosen[row]].append(point)
+            return (x - 1).abs().sum(1) + 0.1 * (x**2).sum(1)
+
+        def blocked(x: Tensor, rows: Tensor) -> Tensor:
+            return x[:, 0] + share[chosen][rows] * x[:, 1]
+
+        assert pwcf.minimize(objective, start[chosen], [pwcf.ineq(blocked)], slots=6).converged.all()
+        return seen
+
+    again: list[tuple[int, int]] = []  # rows with a step, and how many of them had it taken again
+    step, confirm = Steering.linearised_step, Confirmation._try_linearised
+
+    def counted(self: Steering, S: SolverRows, rows: Array, tau: Array | None = None) -> Any:
+        if tau is not None:
+            again[-1] = (again[-1][0], again[-1][1] + len(rows)) if again[-1][0] else (len(rows), 0)
+        return step(self, S, rows, tau)
+
+    def confirmed(self: Confirmation, S: SolverRows, rows: Array) -> None:
+        again.append((0, 0))
+        confirm(self, S, rows)
+
+    monkeypatch.setattr(Steering, "linearised_step", counted)
+    monkeypatch.setattr(Confirmation, "_try_linearised", confirmed)
+    together = points(list(range(b)))
+    mixed = any(0 < short < rows for rows, short in again)
+    for row in range(b):
+        assert points([row])[row] == together[row]
+    assert mixed
 
 
 def test_evidence_obeys_the_law() -> None:

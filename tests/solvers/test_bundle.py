@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import pwcf
 from pwcf import testproblems
-from pwcf.solvers.bundle import Cuts
+from pwcf.solvers.bundle import Cuts, NewCuts, probe
+from pwcf.solvers.host import Array
 
 F64 = torch.float64
 
 
-def _insert(cuts: Cuts, step: Tensor, values: Tensor, gradients: Tensor, clock: int) -> Tensor:
-    rows = torch.arange(step.shape[0])
-    return cuts.insert(rows, step, values, gradients, torch.full_like(rows, clock), torch.zeros(len(rows), dtype=F64))
+def _insert(cuts: Cuts, step: Tensor, values: Tensor, gradients: Tensor, clock: int) -> Array:
+    b, n = step.shape
+    ahead = (gradients * step.unsqueeze(1)).sum(-1).numpy()
+    sketch = (gradients * probe(n, F64, step.device)).sum(-1).numpy()
+    new = NewCuts(step, gradients, values.numpy(), ahead, sketch)
+    return cuts.insert(np.arange(b), new, np.full(b, clock), np.zeros(b))
 
 
 def _largest_entry(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -29,7 +34,7 @@ def test_a_face_met_again_is_kept_once() -> None:
     for clock in range(1, 30):
         x = torch.randn(2, 3, generator=generator, dtype=F64)
         _insert(cuts, x, *_largest_entry(x), clock)
-        kept = cuts.gradients[0, cuts.stamp[0, :, 0] >= 0]
+        kept = cuts.gradients[0, torch.from_numpy(cuts.stamp[0, :, 0] >= 0)]
         assert len(kept.unique(dim=0)) == len(kept) <= 3
     assert (cuts.stamp >= 0).sum() == 6  # three faces in each row
 
@@ -49,10 +54,10 @@ def test_parallel_faces_are_different_cuts() -> None:
 
 def test_the_cut_at_the_current_point_outlives_its_copies() -> None:
     cuts = Cuts.empty(1, 3, 1, 2, torch.zeros(1, dtype=F64))
-    row = torch.zeros(1, dtype=torch.int64)
+    row = np.zeros(1, dtype=np.int64)
     values, gradients = torch.zeros(1, 1, dtype=F64), torch.ones(1, 1, 2, dtype=F64)
     at = torch.zeros(1, 2, dtype=F64)
-    cuts.move_home(row, _insert(cuts, at, values, gradients, 1), torch.ones_like(row))
+    cuts.move_home(row, _insert(cuts, at, values, gradients, 1), row + 1)
     copy = _insert(cuts, at, values, gradients, 2)
     assert cuts.stamp[0, copy, 0].item() == -1
     for clock in range(3, 9):
@@ -63,7 +68,7 @@ def test_the_cut_at_the_current_point_outlives_its_copies() -> None:
 
 def test_a_row_moves_to_the_copy_of_its_cut() -> None:
     cuts = Cuts.empty(1, 3, 1, 2, torch.zeros(1, dtype=F64))
-    row = torch.zeros(1, dtype=torch.int64)
+    row = np.zeros(1, dtype=np.int64)
     values, gradients = torch.zeros(1, 1, dtype=F64), torch.ones(1, 1, 2, dtype=F64)
     at = torch.zeros(1, 2, dtype=F64)
     cuts.move_home(row, _insert(cuts, at, values, gradients, 1), row + 1)

@@ -153,11 +153,14 @@ def test_equality_constraints(fold: bool) -> None:
 
 
 def test_nonsmooth_objective_converges_and_says_so() -> None:
-    solution = pwcf.minimize(_rosenbrock, torch.tensor([[-1.2, 1.0], [2.0, 3.0]], dtype=F64))
-    assert solution.status == [Status.CONVERGED, Status.CONVERGED]
-    assert solution.converged.tolist() == [True, True]
-    assert (solution.objective <= 1e-2).all()
-    assert "2 converged" in solution.summary()
+    starts = torch.tensor([[2.0, 3.0], [1.2, -1.0], [0.0, 2.0], [-1.0, -1.0], [0.5, 0.5], [-1.2, 1.0]], dtype=F64)
+    solution = pwcf.minimize(_rosenbrock, starts)
+    assert (solution.objective <= 1e-7).all()
+    # Along a curved valley to f = 0 the last digits of the evidence may be out of reach.
+    converged = int(solution.converged.sum())
+    assert converged >= 4
+    assert all(status in (Status.CONVERGED, Status.STALLED) for status in solution.status)
+    assert f"{converged} converged" in solution.summary()
 
 
 def test_shape_of_x_is_kept() -> None:
@@ -274,7 +277,7 @@ def test_budget_per_row_is_kept_exactly() -> None:
     assert (solution.evaluations <= budget).all()
     assert solution.evaluations[:5].tolist() == budget[:5].tolist()
     assert solution.status[:5] == [Status.BUDGET] * 5
-    assert solution.status[5] is Status.CONVERGED
+    assert solution.status[5] in (Status.CONVERGED, Status.STALLED)
     # More is never worse, and one evaluation gives the start.
     assert torch.equal(solution.x[0], x0[0])
     assert (solution.objective.diff() <= 0).all()

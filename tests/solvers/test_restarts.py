@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 
 from pwcf import noisy_starts
@@ -14,7 +15,7 @@ NAN, INF = math.nan, math.inf
 
 def _choice(objective: list[list[float]], violation: list[list[float]]) -> list[int]:
     """Lists of starts, each with a number per row."""
-    return select_start(torch.tensor(objective), torch.tensor(violation), 1e-6).tolist()
+    return select_start(np.array(objective), np.array(violation), 1e-6).tolist()
 
 
 def test_least_objective_among_the_feasible() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from pwcf import Classifier, MinRadius, Status, evaluate
 from pwcf.metrics import FeatureDistance, distance64, perceptual
 from pwcf.models import CountedClassifier
-from pwcf.verify import AnswerEvidence, gather_evidence
+from pwcf.verify import LinearModelEvidence, gather_evidence
 
 F64 = torch.float64
 N, ROWS = 6, 8
@@ -41,7 +41,7 @@ class Case:
         margin = self.images[row] @ self.w - self.level[row]
         return self.images[row] - 1.000001 * margin * way / (way @ self.w)
 
-    def evidence(self, row: int, point: Tensor) -> AnswerEvidence:
+    def evidence(self, row: int, point: Tensor) -> LinearModelEvidence:
         image, points = self.images[row : row + 1], point.unsqueeze(0)
         box = torch.zeros_like(image), torch.ones_like(image)
         one, model = torch.tensor([0]), CountedClassifier(self.model(torch.tensor([row])), 1)
@@ -79,7 +79,6 @@ def test_little_is_left_at_the_nearest_point(row: int) -> None:
     case = Case()
     found = case.evidence(row, case.nearest(row))
     assert float(found.stationarity) < 0.01
-    assert float(found.shrink) <= float(found.stationarity)
     assert float(found.excess) == pytest.approx(float(found.stationarity))
     # The gradient alone, as for a metric that is known by its values only, does not tell as much.
     box = torch.zeros_like(case.images[:1]), torch.ones_like(case.images[:1])
@@ -119,7 +118,7 @@ def test_an_entry_at_a_bound_does_not_count(row: int) -> None:
 def test_a_whole_run_says_converged_where_it_is(p: int) -> None:
     case = Case(p)
     row = torch.tensor([0])
-    run = evaluate(case.model(row), case.images[:1], case.labels[:1], MinRadius(case.metric), budget=600)
+    run = evaluate(case.model(row), case.images[:1], case.labels[:1], MinRadius(case.metric))
     assert bool(run.adversarial.all())
     if p == 2:
         least = distance64(case.metric, case.images[:1], case.nearest(0).unsqueeze(0))
@@ -133,4 +132,5 @@ def test_squares_shrink_twice_as_fast() -> None:
     point -= ((point @ case.w - case.level[0]) / (case.w @ case.w)).clamp(min=0) * case.w * 1.000001
     plain = case.evidence(0, point)
     case.metric.squared = True
-    assert float(case.evidence(0, point).shrink) == pytest.approx(min(0.05, 2 * float(plain.shrink)), rel=1e-3)
+    twice = min(1.0, 2 * float(plain.stationarity))
+    assert float(case.evidence(0, point).stationarity) == pytest.approx(twice, rel=1e-3)

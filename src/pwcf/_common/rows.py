@@ -1,4 +1,4 @@
-"""Rows of a batch: one number per row spread over its entries, and one bisection for all rows at once."""
+"""Rows of a batch: one number per row spread over its entries, one bisection for all rows at once, writes to some."""
 
 from __future__ import annotations
 
@@ -30,3 +30,22 @@ def bisect(holds: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, halving
         held = holds(middle)
         low, high = torch.where(held, middle, low), torch.where(held, high, middle)
     return low, high
+
+
+def waits_are_free(tensor: Tensor) -> bool:
+    """Whether the host may look at values at no cost: on a CPU. An accelerator stands still meanwhile."""
+    return tensor.device.type == "cpu"
+
+
+def overwrite(rows: Tensor, *pairs: tuple[Tensor, Tensor]) -> None:
+    """Of pairs (old, new), both (b, ...), write new into old in place where ``rows`` (b,) bool.
+
+    On a CPU only these rows are touched.
+    """
+    if waits_are_free(rows):
+        some = rows.nonzero().squeeze(1)
+        for old, new in pairs:
+            old[some] = new[some]
+    else:
+        for old, new in pairs:
+            old.copy_(torch.where(per_row(rows, old), new, old))

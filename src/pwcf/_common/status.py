@@ -11,7 +11,8 @@ from enum import Enum
 class Status(Enum):
     """How the search for one row of a batch ended. ``status.sentence`` says what happened and what to try.
 
-    Solvers use the members from CONVERGED to NONFINITE; the last three answer questions about a classifier.
+    Solvers use the members from CONVERGED to NONFINITE except ENDED, which like the last three is for questions about a
+    classifier.
     """
 
     CONVERGED = "converged"
@@ -19,6 +20,10 @@ class Status(Enum):
     INFEASIBLE = "infeasible"
     MAX_ITERATIONS = "max-iterations"
     BUDGET = "budget"
+    ENDED = "ended"
+    TIME_LIMIT = "time-limit"
+    TARGET = "target"
+    STOPPED = "stopped"
     UNBOUNDED = "unbounded"
     NONFINITE = "nonfinite"
     FOUND = "found"
@@ -33,11 +38,14 @@ class Status(Enum):
     @property
     def ok(self) -> bool:
         """True only for a row whose evidence supports its answer."""
-        return self in (Status.CONVERGED, Status.FOUND, Status.ALREADY_MISCLASSIFIED)
+        return self in (Status.CONVERGED, Status.TARGET, Status.FOUND, Status.ALREADY_MISCLASSIFIED)
 
 
 _SENTENCES = {
-    Status.CONVERGED: "Feasible, and the linear models around the point leave no more than tol to gain.",
+    Status.CONVERGED: (
+        "The evidence leaves no more than tol to gain. Of a minimisation: the point is feasible, and so say linear "
+        "models and steps tried around it. Of a sample: enough independent searches ended at its radius."
+    ),
     Status.STALLED: (
         "No further progress, but the evidence does not reach tol; the point may still be good. "
         "Try other starts, a smoother formulation, native bounds instead of a folded box, or a larger tol."
@@ -50,6 +58,22 @@ _SENTENCES = {
     Status.BUDGET: (
         "The budget was used up before the evidence reached tol; the answer stands, a better one may exist. "
         "Raise the budget, or continue from the returned state where there is one."
+    ),
+    Status.ENDED: (
+        "The attack ended by itself, and nothing says that a longer or another search would not find a nearer point. "
+        "Compare with attacks that tell, such as lmn."
+    ),
+    Status.TIME_LIMIT: (
+        "The time limit was reached before the evidence reached tol; the answer stands, a better one may exist. "
+        "Raise time_limit, or continue from the returned state."
+    ),
+    Status.TARGET: (
+        "A feasible point with an objective of at most the target was found, which ended the search. "
+        "To go on to a minimum leave out the target, or continue from the returned state."
+    ),
+    Status.STOPPED: (
+        "The callback ended the search before the evidence reached tol; the answer is the best point until then. "
+        "Continue from the returned state to go on."
     ),
     Status.UNBOUNDED: (
         "The objective fell below any sensible value at feasible points; it seems unbounded below. "

@@ -42,6 +42,17 @@ def question_text(
     return words + (", targeted" if targeted else "")
 
 
+def gain_text(gain: float) -> str:
+    """What the evidence of a run says, wherever it is said.
+
+    Args:
+        gain: the median of ``evidence.gain`` over the samples with a point; NaN where nobody can say.
+    """
+    if math.isnan(gain):
+        return "not known how much a longer search would lower the radii: no two independent searches of a sample"
+    return f"a much longer search is likely to lower a radius by at most {share_text(gain, 2)} (median)"
+
+
 def share_text(share: float, digits: int = 1) -> str:
     """A share in percent, wherever one is shown: ``35.0%``.
 

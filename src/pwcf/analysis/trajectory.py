@@ -15,7 +15,8 @@ from torch import Tensor
 
 from pwcf.analysis.masks import attacked_in
 from pwcf.attacks import AttackLike, Task, as_attack
-from pwcf.evaluation import BUDGET, Run, default_batch
+from pwcf.attacks.registry import BUDGET
+from pwcf.evaluation import Run, default_batch
 from pwcf.losses import as_loss
 from pwcf.metrics import distance64
 from pwcf.models import Classifier, CountedClassifier, check_inputs
@@ -192,10 +193,9 @@ def retrace(run: RecordedRun, samples: Sequence[int]) -> dict[str, list[Trace]]:
     images = original_images(some).to(device)
     labels = torch.from_numpy(some.rows["label"].to_numpy().copy()).to(device)
     plan = resolve(settings, model.classifier, images)
-    share = plan.budget // len(plan.attacks)
     return {
-        attack.name: trace(model.classifier, images, labels, plan.problem, attack, budget=share, seed=settings.seed)
-        for attack in plan.attacks
+        attack.name: trace(model.classifier, images, labels, plan.problem, attack, budget=budget, seed=settings.seed)
+        for attack, budget in zip(plan.attacks, plan.budgets, strict=True)
     }
 
 

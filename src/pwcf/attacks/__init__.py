@@ -1,7 +1,7 @@
 """Ways to answer a question: ours, and those of others behind the same signature."""
 
 from pwcf.attacks.apgd import Apgd
-from pwcf.attacks.base import Answer, Attack, CannotAnswer, Diagnostics, Task
+from pwcf.attacks.base import Answer, Attack, CannotAnswer, Diagnostics, Stop, Task
 from pwcf.attacks.external import AdvLib, Function, from_foolbox, from_torchattacks
 from pwcf.attacks.fab import Fab
 from pwcf.attacks.lmn import Lmn
@@ -29,6 +29,7 @@ __all__ = [
     "Pwcf",
     "ResolvedAttacks",
     "Square",
+    "Stop",
     "Task",
     "as_attack",
     "from_foolbox",

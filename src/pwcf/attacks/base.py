@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from pwcf.attacks.agreement import Searches
 from pwcf.losses import mask_label
 from pwcf.metrics import ReferenceDistance
 from pwcf.models import CountedClassifier
 from pwcf.problems import Problem
+
+Stop = Literal["converged", "budget"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,10 @@ class Task:
     budget: int
     """forward + backward passes per sample this attack may spend"""
     seed: int
+    stop: Stop = "budget"
+    """"converged": a sample whose search has converged stops; "budget": all samples use their budget up"""
+    tol: float = 1e-2
+    """a search has converged where it is likely to gain no more than this share of the radius"""
     known: Tensor | None = None
     """(n, ...) the nearest points other attacks have found, the images where there is none; None: nobody has looked"""
 
@@ -67,6 +75,12 @@ class Diagnostics:
     """(n,) bool: the later restarts still found something clearly nearer"""
     unbracketed: Tensor | None = None
     """(n,) bool: a search over radii found nothing in the largest ball it tried"""
+    searches: Searches | None = None
+    """the ends of its independent searches"""
+    linear: Tensor | None = None
+    """(n,) bool: between the image and the point the model is linear, as far as it was looked at"""
+    nearest: Tensor | None = None
+    """(n,) max-loss: the least distance of a misclassified point that was seen, within eps or not; inf if none was"""
 
 
 @dataclass(frozen=True)
@@ -90,6 +104,8 @@ class Attack(ABC):
     """what tables call it; attacks of one evaluation have names that differ"""
     black_box: bool = False
     """whether it goes without gradients"""
+    converges: bool = False
+    """whether it can tell that a sample's search has converged, and stop there"""
 
     @property
     def about(self) -> str:

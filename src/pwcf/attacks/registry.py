@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from pwcf.attacks.apgd import Apgd
-from pwcf.attacks.base import Attack, CannotAnswer
+from pwcf.attacks.base import Attack, CannotAnswer, Stop
 from pwcf.attacks.external import AdvLib, Function
 from pwcf.attacks.external.adv_lib import NAMES as ADV_LIB
 from pwcf.attacks.fab import Fab
@@ -20,7 +20,7 @@ from pwcf.attacks.lmn import Lmn
 from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd
 from pwcf.attacks.pwcf import Pwcf
 from pwcf.attacks.square import Square
-from pwcf.problems import MaxLoss, Problem
+from pwcf.problems import MaxLoss, MinRadius, Problem
 
 AttackLike = str | Attack | Callable[[Any, Tensor, Tensor], Tensor]
 """A name, an attack, or any function (model, images, labels) -> x_adv."""
@@ -92,19 +92,25 @@ PRESETS: dict[str, Preset] = {
 }
 
 
+BUDGET = 2000
+"""passes per sample of an attack, AttackBench's; in max-loss few samples use it up"""
+UNTIL_CONVERGED = 10_000
+"""of an attack that stops where a search has converged: hard samples have what they need"""
+
+
 @dataclass(frozen=True)
 class ResolvedAttacks:
     """The attacks of an evaluation."""
 
     attacks: list[Attack]
-    budget: int
-    """what they have in all unless the user says otherwise"""
+    budgets: list[int]
+    """what each of them has unless the user says otherwise"""
     left_out: list[str]
     """sentences: attacks of a preset that cannot answer this question"""
 
 
 def resolve_attacks(
-    attacks: AttackLike | Sequence[AttackLike], problem: Problem, classes: int | None, budget: int
+    attacks: AttackLike | Sequence[AttackLike], problem: Problem, classes: int | None, stop: Stop
 ) -> ResolvedAttacks:
     """Attacks from names, presets, attacks and functions.
 
@@ -114,13 +120,14 @@ def resolve_attacks(
         attacks: one of them or several.
         problem: what they are to answer.
         classes: how many the model has; None where there is no image to ask it with.
-        budget: passes per sample that one attack has by default.
+        stop: whether those that can tell stop where a search has converged: then they may have more.
 
     Returns:
         The attacks, what they may spend in all, and sentences about those that were skipped.
     """
     several = attacks if isinstance(attacks, Iterable) and not isinstance(attacks, str) else [attacks]
-    chosen, left_out, total = [], [], 0
+    chosen: list[Attack] = []
+    left_out, budgets = [], []
     for one in several:
         preset = PRESETS.get(one) if isinstance(one, str) else None
         members = (as_attack(one),) if preset is None else preset.attacks(problem)
@@ -128,7 +135,7 @@ def resolve_attacks(
             reason = attack.unsupported_reason(problem, classes)
             if reason is None:
                 chosen.append(attack)
-                total += budget if preset is None else preset.budget
+                budgets.append(_budget(attack, problem, stop) if preset is None else preset.budget)
             elif preset is None:
                 raise CannotAnswer(f"attacks: {attack.name} cannot answer {problem}: {reason}")
             else:
@@ -143,7 +150,12 @@ def resolve_attacks(
             f"attacks: expected names that differ, found {', '.join(twice)} more than once; "
             "attacks take name=, and functions as pwcf.attacks.Function(function, name=...)"
         )
-    return ResolvedAttacks(chosen, total, left_out)
+    return ResolvedAttacks(chosen, budgets, left_out)
+
+
+def _budget(attack: Attack, problem: Problem, stop: Stop) -> int:
+    """Passes per sample that an attack has by default."""
+    return UNTIL_CONVERGED if attack.converges and stop == "converged" and isinstance(problem, MinRadius) else BUDGET
 
 
 def as_attack(attack: AttackLike) -> Attack:

@@ -152,7 +152,8 @@ def short_name(spec: str) -> str:
 
 
 def _cell(net: Net, metric: str, eps: str | None, attack: str, budget: int) -> Cell:
-    asked: dict[str, Any] = {**net.settings, "metric": metric, "attacks": [attack], "budget": budget}
+    # Attacks are compared at equal budgets: nobody stops before.
+    asked: dict[str, Any] = {"stop": "budget", **net.settings, "metric": metric, "attacks": [attack], "budget": budget}
     asked["question"] = "min-radius" if eps is None else "max-loss"
     if eps is not None:
         asked["eps"] = eps

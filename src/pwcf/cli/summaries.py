@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from pwcf._common.wording import share_text
+from pwcf._common.wording import gain_text, share_text
 from pwcf.cli.console import console, table
 from pwcf.runs import Header, RunFolder, RunSummary, find_runs, header_from, summarize
 from pwcf.runs.summary import COLUMNS
@@ -46,9 +46,8 @@ def print_summary(header: Header, summary: RunSummary) -> None:
         lines.append(["robust accuracy", share_text(summary.robust_accuracy)])
     if summary.radius:
         lines.append(["radius", ", ".join(f"{name} {value:.4g}" for name, value in summary.radius.items())])
-    if summary.stationarity is not None:
-        left = f"{summary.stationarity:.2%}"
-        lines.append(["evidence", f"{left} of the radius could go if linear models held (median)"])
+    if summary.gain is not None:
+        lines.append(["evidence", gain_text(summary.gain)])
     lines.append(["status", ", ".join(f"{name} {count}" for name, count in summary.status.items())])
     lines.append(["found by", ", ".join(f"{name} {count}" for name, count in summary.best.items()) or "nobody"])
     passes = f"{summary.passes:.0f} passes per attacked sample, " if summary.attacked else ""

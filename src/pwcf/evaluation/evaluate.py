@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from pwcf._common.progress import progress_bar
-from pwcf.attacks import AttackLike, resolve_attacks
+from pwcf.attacks import AttackLike, Stop, resolve_attacks
 from pwcf.evaluation.evaluator import Evaluator
 from pwcf.evaluation.run import Run
 from pwcf.models import ENOUGH, Classifier, CountedClassifier, check_inputs, warnings_about
 from pwcf.problems import MaxLoss, MinRadius, Problem
 
-# AttackBench's. In max-loss few samples use it up: most are broken, or given up, early.
-BUDGET = 2000
 # Rows per call of the model, and the entries they may have together.
 BATCH, BATCH_ENTRIES = 256, 5_000_000
 # Below this there is nothing left for an attack after the checks.
@@ -32,7 +31,8 @@ def evaluate(
     problem: Problem,
     *,
     attacks: AttackLike | Sequence[AttackLike] = "lmn",
-    budget: int | None = None,
+    budget: int | Sequence[int] | None = None,
+    stop: Stop = "converged",
     seed: int = 0,
     bounds: tuple[float, float] | None = None,
     mask: Tensor | None = None,
@@ -51,15 +51,19 @@ def evaluate(
         attacks: names, presets, attacks or functions (model, images, labels) -> x_adv, one or several. The best
             verified point of each sample counts. The attacks share the budget; in max-loss each gets the samples that
             those before it have not broken.
-        budget: forward + backward passes per sample for everything together, checks and evidence included. Default:
-            2000 per attack, as in AttackBench; presets have their own. Max-loss uses little of it.
+        budget: forward + backward passes per sample for everything together, checks and evidence included, which
+            the attacks share; or one for each attack. Default:
+            2000 per attack, as in AttackBench; 10,000 for one that stops where it has converged ("lmn" in min-radius);
+            presets have their own. Max-loss uses little of it.
+        stop: "converged": a sample whose search has converged stops, "budget": every sample uses its budget up, as
+            comparisons at equal budgets need it. Attacks that cannot tell use it up in any case.
         seed: random seed; a sample's answer does not depend on the other samples.
         bounds: least and largest value of an input, for a model that is not a ``Classifier``; default (0, 1).
         mask: bool, (n, ...) or a shape that broadcasts to it: True where an entry may change.
         eight_bit: round answers to the grid of 8-bit images and verify them there.
         batch: rows per call of the model; halved when memory runs out. Default: 256, fewer for large inputs (33 images
             of 3 x 224 x 224).
-        tol: largest relative gain the evidence may leave open for status "converged".
+        tol: a search has converged where ``evidence.gain`` is at most this share of the radius.
         progress: show a progress bar (needs tqdm).
 
     Returns:
@@ -69,26 +73,34 @@ def evaluate(
     classifier = _classifier(model, bounds)
     if not isinstance(problem, (MinRadius, MaxLoss)):
         raise TypeError(f"problem: expected MinRadius(...) or MaxLoss(...), found {type(problem).__name__}")
-    if budget is not None:
-        _check_count("budget", budget, LEAST_BUDGET)
+    for number in budget if isinstance(budget, Sequence) else [budget]:
+        if number is not None:
+            _check_count("budget", number, LEAST_BUDGET)
     if batch is not None:
         _check_count("batch", batch, 1)
     if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed: expected an integer of 64 bits, found {seed!r}")
+    if stop not in get_args(Stop):
+        raise ValueError(f"stop: expected 'converged' or 'budget', found {stop!r}")
     if not isinstance(tol, (int, float)) or not tol > 0:
         raise ValueError(f"tol: expected a number > 0, found {tol!r}")
     if isinstance(labels, Tensor) and isinstance(images, Tensor) and not labels.is_floating_point():
         labels = labels.to(images.device) if labels.dtype == torch.bool else labels.to(images.device, torch.int64)
     classes = check_inputs(classifier, images, labels)
     problem = problem.bind(classifier)
-    chosen = resolve_attacks(attacks, problem, classes, BUDGET)
+    chosen = resolve_attacks(attacks, problem, classes, stop)
+    count = len(chosen.attacks)
+    if isinstance(budget, Sequence):
+        budgets = list(budget)
+        if len(budgets) != count:
+            raise ValueError(f"budget: expected one number, or {count}, one for each attack; found {len(budgets)}")
+    else:
+        budgets = chosen.budgets if budget is None else [budget // count] * count
     images, labels = (t.clone() if t.is_inference() else t.detach() for t in (images, labels))
     batch = batch or default_batch(images)
     box = _box(classifier, images, mask)
     counted = CountedClassifier(classifier, images.shape[0], batch)
-    evaluator = Evaluator(
-        counted, problem, images, labels, box, chosen.attacks, budget or chosen.budget, seed, eight_bit, tol
-    )
+    evaluator = Evaluator(counted, problem, images, labels, box, chosen.attacks, budgets, seed, eight_bit, tol, stop)
     looked_at = min(ENOUGH, batch)
     remarks = chosen.left_out + warnings_about(classifier, images, labels, looked_at, problem.targeted)
     _warn(remarks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -10,10 +11,11 @@ from torch import Tensor
 
 from pwcf._common.progress import Advance
 from pwcf._common.status import Status
-from pwcf.attacks import Answer, Attack, Diagnostics, Task
+from pwcf.attacks import Answer, Attack, Diagnostics, Stop, Task
+from pwcf.attacks.agreement import Agreement, Searches, agreement_of
 from pwcf.evaluation.diagnosis import diagnose
 from pwcf.evaluation.run import Contribution, Run
-from pwcf.losses import margin
+from pwcf.losses import as_loss, margin
 from pwcf.metrics import ReferenceDistance, shrink_to_eps
 from pwcf.models import CountedClassifier
 from pwcf.problems import MaxLoss, Problem, is_defined, is_surely_wrong, is_wrong
@@ -38,6 +40,8 @@ MODELS, MODELS_SMALL, SMALL_BUDGET = 4, 1, 500
 # Samples that are worked on together: few enough for progress to be seen, many enough to fill a batch of rows; more in
 # max-loss, where most leave early.
 GROUP, GROUP_MAX_LOSS, GROUP_ENTRIES = 64, 256, 1_000_000
+# Of so much of the budget is said that it was used up: what is left may be too little for another search.
+USED_UP = 0.8
 # An attack needs this many passes to do anything.
 LEAST_SHARE = 25
 
@@ -51,6 +55,9 @@ class AttackRecord:
         self.passes = torch.zeros(n, dtype=torch.int64)
         self.seconds = 0.0
         self.still_helping, self.unbracketed = torch.zeros(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool)
+        self.searches = Searches(torch.full((n, 0), torch.nan, dtype=torch.float64), torch.zeros(n, 0).bool())
+        self.linear = torch.zeros(n, dtype=torch.bool)
+        self.nearest = torch.full((n,), torch.inf, dtype=torch.float64)
 
     def add(self, samples: Tensor, distance: Tensor, passes: Tensor, seconds: float, diagnostics: Diagnostics) -> None:
         """Some samples (m,): distances and passes (m,), and what the attack has told of them."""
@@ -61,6 +68,21 @@ class AttackRecord:
             self.still_helping[samples] = diagnostics.still_helping.cpu()
         if diagnostics.unbracketed is not None:
             self.unbracketed[samples] = diagnostics.unbracketed.cpu()
+        if diagnostics.linear is not None:
+            self.linear[samples] = diagnostics.linear.cpu()
+        if diagnostics.nearest is not None:
+            self.nearest[samples] = diagnostics.nearest.double().cpu()
+        if diagnostics.searches is not None:
+            self._keep(samples, diagnostics.searches)
+
+    def _keep(self, samples: Tensor, searches: Searches) -> None:
+        """Some samples (m,) have k searches; others may have fewer."""
+        count = searches.ends.shape[1]
+        more = max(0, count - self.searches.ends.shape[1])
+        ends = torch.nn.functional.pad(self.searches.ends, (0, more), value=torch.nan)
+        far = torch.nn.functional.pad(self.searches.far, (0, more))
+        ends[samples, :count], far[samples, :count] = searches.ends.double().cpu(), searches.far.cpu()
+        self.searches = Searches(ends, far)
 
     def contribution(self) -> Contribution:
         attack = self.attack
@@ -80,10 +102,12 @@ class Evaluator:
     labels: Tensor
     box: tuple[Tensor, Tensor]
     attacks: list[Attack]
-    budget: int
+    budgets: Sequence[int]
+    """of each attack, checks included"""
     seed: int
     eight_bit: bool
     tol: float
+    stop: Stop
     failures: list[str] = field(default_factory=list)
     """sentences about attacks that raised while others went on"""
 
@@ -94,32 +118,36 @@ class Evaluator:
         self.x_adv = self.images.detach().clone()
         self.status = [Status.NOT_FOUND] * n
         self.attack = [""] * n
-        self.stationarity, self.violation, self.shrink, self.excess = (
-            torch.full((n,), torch.nan, dtype=torch.float64) for _ in range(4)
+        self.nearest = torch.full((n,), torch.inf, dtype=torch.float64)
+        self.gain, self.stationarity, self.violation = (
+            torch.full((n,), torch.nan, dtype=torch.float64) for _ in range(3)
         )
+        self.agreement, self.searches = (torch.zeros(n, dtype=torch.int64) for _ in range(2))
         # As many columns as there are classes, from the first look at the model.
         self.clean_logits, self.logits = torch.zeros(n, 0), torch.zeros(n, 0)
         self.records = {attack.name: AttackRecord(attack, n) for attack in self.attacks}
+        self.budget = sum(self.budgets)
         self.models = MODELS if self.budget >= SMALL_BUDGET * len(self.attacks) else MODELS_SMALL
         self.eps = self.problem.radii(n) if isinstance(self.problem, MaxLoss) else None
         if self.eps is not None and self.eight_bit:
             # Values k / 255 are rounded to the dtype: two of them are a level apart up to this.
             self.eps = self.eps + 2 * torch.finfo(self.images.dtype).eps * max(map(abs, self.model.bounds))
-        self.share = self._share()
+        self.shares = dict(zip(self.records, self._shares(), strict=True))
 
-    def _share(self) -> int:
+    def _shares(self) -> list[int]:
         """Passes for each attack."""
         # Before and after the bisection points are looked at and, if need be, moved out; then they are rechecked.
         # Max-loss does without, but unless passes are dear its search is to be that of min-radius.
         count = len(self.attacks)
         checks = HALVINGS + 2 * OUTWARDS_PASSES if self.eps is None or self.budget >= SMALL_BUDGET * count else 0
         checks += grid_passes(self.eps is not None) if self.eight_bit else 0
-        left = self.budget - CHECKS - evidence_passes(self.models) - count * (checks + 1)
-        share = left // count
-        if share < LEAST_SHARE:
-            least = self.budget + (LEAST_SHARE - share) * count
+        common = CHECKS + evidence_passes(self.models)
+        # The first of several has what it has alone, so that others can only add to what it finds.
+        shares = [budget - common - checks - 1 for budget in self.budgets]
+        if min(shares) < LEAST_SHARE:
+            least = self.budget + (LEAST_SHARE - min(shares)) * count
             raise ValueError(f"budget: expected at least {least} for these attacks and options, found {self.budget}")
-        return share
+        return shares
 
     def run(self, advance: Advance | None) -> None:
         """All samples; a progress bar hears of every group."""
@@ -154,7 +182,7 @@ class Evaluator:
             elif wrong[i]:
                 self.status[sample], self.radius[sample] = Status.ALREADY_MISCLASSIFIED, 0.0
                 self.adversarial[sample], self.attack[sample] = True, "clean"
-                for evidence in (self.stationarity, self.shrink, self.violation, self.excess):
+                for evidence in (self.gain, self.stationarity, self.violation):
                     evidence[sample] = 0.0
         return samples[finite & ~wrong]
 
@@ -169,6 +197,7 @@ class Evaluator:
         if failed is not None and not answered:
             raise failed  # silence of all attacks is no robustness
         self._assess(samples[self.adversarial[samples]])
+        self._assess_failures(samples[~self.adversarial[samples]])
 
     def _ask(self, attack: Attack, samples: Tensor) -> Exception | None:
         """One attack's answers; those that are nearer than what is known take its place. Its error, if it fails."""
@@ -212,7 +241,8 @@ class Evaluator:
         eps = None if self.eps is None else self.eps[samples].to(images.device)
         known = self.x_adv[here] if attack is not self.attacks[0] and self.eps is None else None
         return Task(
-            self.model, self.problem, images, labels, here, lower, upper, eps, self.share, self.seed, known
+            self.model, self.problem, images, labels, here, lower, upper, eps, self.shares[attack.name], self.seed,
+            self.stop, self.tol, known,
         )  # fmt: skip
 
     def _repaired(
@@ -243,20 +273,45 @@ class Evaluator:
         """Evidence and status of what was found."""
         images, labels, box = self._of(samples)
         points, radius = self.x_adv[samples.to(self.x_adv.device)], self.radius[samples]
-        evidence = gather_evidence(self.model, self.problem, images, labels, points, radius, box, samples, self.models)
-        self.stationarity[samples], self.shrink[samples] = evidence.stationarity, evidence.shrink
-        self.violation[samples], self.excess[samples] = evidence.violation, evidence.excess
-        for i, sample in enumerate(samples.tolist()):
-            if isinstance(self.problem, MaxLoss):
+        models = gather_evidence(self.model, self.problem, images, labels, points, radius, box, samples, self.models)
+        self.stationarity[samples], self.violation[samples] = models.stationarity, 0.0
+        if self.eps is not None:
+            self.gain[samples] = 0.0  # a misclassified point within eps is what was asked for
+            for sample in samples.tolist():
                 self.status[sample] = Status.FOUND
-            else:
-                sure = float(evidence.excess[i]) <= self.tol
-                self.status[sample] = Status.CONVERGED if sure else Status.BUDGET
+            return
+        gain = self._count_agreeing(samples, radius).gain
+        linear = torch.stack([record.linear[samples] for record in self.records.values()]).any(0)
+        gain = torch.where(linear, torch.fmin(gain, models.excess), gain)
+        self.gain[samples] = torch.where(radius == 0, 0.0, gain)  # nothing is nearer
+        used_up = self.model.passes.total[samples] >= USED_UP * self.budget
+        for sample, used in zip(samples.tolist(), used_up.tolist(), strict=True):
+            sure = float(self.gain[sample]) <= self.tol
+            self.status[sample] = Status.CONVERGED if sure else Status.BUDGET if used else Status.ENDED
+
+    def _assess_failures(self, samples: Tensor) -> None:
+        """Of samples without a point: how near the searches came, and how many agree on that."""
+        self.nearest[samples] = torch.stack([record.nearest[samples] for record in self.records.values()]).amin(0)
+        self._count_agreeing(samples, self.nearest[samples])
+
+    def _count_agreeing(self, samples: Tensor, radius: Tensor) -> Agreement:
+        """How many of the independent searches of all attacks ended at the radius (m,) of these samples."""
+        ends, far = (torch.cat(part, 1) for part in zip(*(r.searches for r in self.records.values()), strict=True))
+        found = agreement_of(Searches(ends[samples], far[samples]), radius)
+        self.agreement[samples], self.searches[samples] = found.agreement, found.searches
+        return found
 
     def _shortfall(self, logits: Tensor, labels: Tensor) -> Tensor:
         """(n,) by how much the logits are short of what is wanted."""
         loss = margin(logits, labels)
         return (loss if self.problem.targeted else -loss).clamp(min=0).double().cpu()
+
+    def _losses(self) -> Tensor:
+        """(n,) the loss at the returned points."""
+        loss = as_loss(self.problem.loss if isinstance(self.problem, MaxLoss) else "margin")
+        if self.logits.shape[1] == 0:
+            return torch.full_like(self.radius, torch.nan)
+        return loss(self.logits.float(), self.labels.cpu(), None).double()
 
     def diagnose(self) -> list[str]:
         """Sentences about what looks wrong with the answers."""
@@ -268,11 +323,12 @@ class Evaluator:
         )
 
     def result(self, seconds: float, remarks: list[str]) -> Run:
-        evidence = AnswerEvidence(self.stationarity, self.violation, self.shrink, self.excess)
+        evidence = AnswerEvidence(self.gain, self.agreement, self.searches, self.stationarity, self.violation)
         return Run(
             self.problem, self.radius, self.adversarial, self.x_adv, self.status, evidence, self.model.passes,
             self.model.metric_passes, self.attack, seconds, remarks,
             [record.contribution() for record in self.records.values()], self.clean_logits, self.logits,
+            self._losses(), torch.where(self.adversarial, self.radius, self.nearest),
         )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pwcf._common import statistics
 from pwcf._common.status import Status
-from pwcf._common.wording import share_text
+from pwcf._common.wording import gain_text, share_text
 from pwcf.models import Passes
 from pwcf.problems import MaxLoss, Problem
 from pwcf.verify import AnswerEvidence
@@ -75,6 +75,11 @@ class Run:
     logits: Tensor
     """(n, classes) what it said of ``x_adv`` when the points were verified, each in a call of its own; where x_adv is
     the image, ``clean_logits``"""
+    loss: Tensor
+    """(n,) float64 the loss at ``x_adv``: that of the question, or the margin"""
+    nearest: Tensor
+    """(n,) float64 the least distance of a misclassified point that was seen; in max-loss it may be beyond eps, which
+    says how near the search came. inf where none was seen"""
 
     def select(self, rows: Tensor) -> Run:
         """The answers about some of the samples (m,), by their places."""
@@ -97,6 +102,8 @@ class Run:
             attack=[self.attack[i] for i in rows.tolist()],
             clean_logits=self.clean_logits[rows],
             logits=self.logits[rows],
+            loss=self.loss[rows],
+            nearest=self.nearest[rows],
             contributions=[replace(c, radius=c.radius[rows], passes=c.passes[rows]) for c in self.contributions],
         )
 
@@ -167,12 +174,7 @@ class Run:
                 f"  radius: mean {mean:.4g}, median {median:.4g}, least {nearest.min():.4g}, "
                 f"largest {nearest.max():.4g}"
             )
-            judged = self.evidence.stationarity, self.evidence.shrink
-            stationarity, shrink = (statistics.median(values.cpu().numpy()[found]) for values in judged)
-            lines.append(
-                f"  evidence: stationarity median {stationarity:.2g}; nearby the radius could still shrink by "
-                f"{share_text(shrink, 2)} (median)"
-            )
+            lines.append(f"  evidence: {gain_text(statistics.median(self.evidence.gain.cpu().numpy()[found]))}")
         if len(self.contributions) > 1:
             lines += self._attacks()
         states = Counter(status)

@@ -12,8 +12,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from pwcf._common import rows as batch_rows
+
 # Secant steps, superlinear: three or four are the rule, a row with most entries at a bound takes more.
 SECANTS = 15
+# Where the host must not wait it looks only every so many rounds whether all rows have settled.
+LOOK_AFTER = 8
 # The cut is met up to eps to this power of the first excess (6e-6 in float32); rules ask for much more than they need.
 MET = 0.75
 # A secant of a nearly flat function may point far away: a step is at most this many times the one before.
@@ -36,17 +40,24 @@ def least_zero(excess_at: Callable[[Tensor], Tensor], first: Tensor, slope: Tens
     """
     tiny = torch.finfo(first.dtype).tiny
     met = torch.finfo(first.dtype).eps ** MET * first.clamp(min=0) + noise
-    excess, step = first, torch.zeros_like(first)
-    step = torch.where(first > met, first / slope.clamp(min=tiny), step)
-    s = torch.zeros_like(first)
-    for _ in range(SECANTS):
-        if not bool((step > 0).any()):
+    excess, none = first, torch.zeros_like(first)
+    step = torch.where(first > met, first / slope.clamp(min=tiny), none)
+    s = none
+    for number in range(SECANTS):
+        if looks_now(first, number) and not bool((step > 0).any()):
             break
         s = s + step
         before, excess = excess, excess_at(s)
-        longer = (excess * step / (before - excess).clamp(min=tiny)).clamp(min=0)
-        step = torch.where(excess > met, torch.minimum(longer, GROWTH * step), torch.zeros_like(step))
+        fall = before - excess
+        longer = excess * step / fall.clamp(min=tiny)
+        # A convex function that no longer falls has no zero: every entry is at its bound.
+        step = torch.where((excess > met) & (fall > 0), torch.minimum(longer, GROWTH * step), none)
     return s
+
+
+def looks_now(rows: Tensor, number: int) -> bool:
+    """Whether to look, before a round, if all rows have settled. Rows that have stay as they are in further rounds."""
+    return batch_rows.waits_are_free(rows) or (number > 0 and number % LOOK_AFTER == 0)
 
 
 def room_against(centre: Tensor, g: Tensor, lower: Tensor, upper: Tensor) -> Tensor:

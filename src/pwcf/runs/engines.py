@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 
 from pwcf._common.text import describe_error
+from pwcf.attacks import Stop
 from pwcf.evaluation import evaluate
 from pwcf.models import Classifier
 from pwcf.runs.resolve import ResolvedSettings
@@ -55,11 +56,12 @@ class Worker:
                     labels,
                     self.resolved.problem,
                     attacks=self.resolved.attacks,
-                    budget=self.resolved.budget,
+                    budget=self.resolved.budgets,
                     seed=self.settings.seed,
                     eight_bit=self.settings.eight_bit,
                     batch=self.settings.batch,
                     tol=self.settings.tol,
+                    stop=cast(Stop, self.settings.stop),
                 )
                 # It was given attacks alone: which ones a preset has left out is known here.
                 return shard_of(chunk, replace(run, warnings=[*self.resolved.left_out, *run.warnings]))

@@ -62,7 +62,7 @@ def prepare(settings: Settings, asked: dict[str, Any], loader: Loader | None = N
         tuple(images.shape[1:]),
         list(source.classes or []),
         resolved.about,
-        resolved.budget,
+        sum(resolved.budgets),
         resolved.metric,
         asdict(Environment.current(settings.threads or 1)),
     )

@@ -82,7 +82,9 @@ def load_run(path: str | os.PathLike[str], *, tensors: bool = True) -> RecordedR
         )
         for each in header.attacks
     ]  # fmt: skip
-    evidence = AnswerEvidence(column("stationarity"), column("violation"), column("shrink"), column("excess"))
+    evidence = AnswerEvidence(
+        column("gain"), column("agreement", 0), column("searches", 0), column("stationarity"), column("violation")
+    )
     return RecordedRun(
         problem_of(header.settings, _metric(header.settings.metric)),
         column("radius"),
@@ -98,6 +100,8 @@ def load_run(path: str | os.PathLike[str], *, tensors: bool = True) -> RecordedR
         contributions,
         torch.zeros(len(table), 0),  # logits are not kept on disk
         torch.zeros(len(table), 0),
+        column("loss"),
+        column("nearest"),
         header,
         table,
         column("index"),

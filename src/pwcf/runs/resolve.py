@@ -7,17 +7,16 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from pwcf._common.text import describe_error, first_line
 from pwcf._common.user_code import UserCodeError, is_named_code, load_named
-from pwcf.attacks import PRESETS, Answer, Attack, CannotAnswer, as_attack, resolve_attacks
+from pwcf.attacks import PRESETS, Answer, Attack, CannotAnswer, Stop, as_attack, resolve_attacks
 from pwcf.attacks import Task as Asked
 from pwcf.data import Source, open_data
-from pwcf.evaluation import BUDGET
 from pwcf.metrics import Custom, Metric, as_metric
 from pwcf.models import Classifier, count_classes
 from pwcf.models.loading import LoadedModel, code_fingerprint, load_model
@@ -40,6 +39,7 @@ class Reseeded(Attack):
     def __init__(self, attack: Attack, number: int) -> None:
         self.attack, self.number = attack, number
         self.name, self.black_box = f"{attack.name}#{number}", attack.black_box
+        self.converges = attack.converges
 
     @property
     def about(self) -> str:
@@ -59,8 +59,8 @@ class ResolvedSettings:
     """restarts included"""
     about: tuple[AttackAbout, ...]
     """one for each attack, with a digest of its code where that is the user's own"""
-    budget: int
-    """passes per sample, of all attacks together"""
+    budgets: list[int]
+    """passes per sample, of each attack"""
     metric: str
     """which network measures, or a digest of the user's own distance; empty for other metrics"""
     left_out: list[str]
@@ -85,7 +85,7 @@ def resolve(settings: Settings, classifier: Classifier, images: Tensor) -> Resol
         problem = problem.bind(classifier)
         codes: dict[int, str] = {}
         named = [_own_attack(name, codes) if is_named_code(name) else name for name in settings.attacks]
-        chosen = resolve_attacks(named, problem, classes, BUDGET)
+        chosen = resolve_attacks(named, problem, classes, cast(Stop, settings.stop))
     except CannotAnswer as error:
         raise UnsupportedError(first_line(error)) from error
     except (TypeError, ValueError, ImportError, FileNotFoundError) as error:
@@ -98,8 +98,9 @@ def resolve(settings: Settings, classifier: Classifier, images: Tensor) -> Resol
         own = attack.attack if isinstance(attack, Reseeded) else attack
         code = f", code {codes[id(own)]}" if id(own) in codes else ""
         told.append(AttackAbout(attack.name, attack.about + code, attack.black_box))
-    budget = (settings.budget or chosen.budget) * settings.restarts
-    return ResolvedSettings(problem, attacks, tuple(told), budget, metric, chosen.left_out)
+    count = len(chosen.attacks)
+    each = chosen.budgets if settings.budget is None else [settings.budget // count] * count
+    return ResolvedSettings(problem, attacks, tuple(told), each * settings.restarts, metric, chosen.left_out)
 
 
 def _classes(classifier: Classifier, images: Tensor) -> int:

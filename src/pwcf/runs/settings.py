@@ -12,6 +12,7 @@ from pwcf._common.errors import UserError
 from pwcf._common.text import parse_fraction
 
 QUESTIONS = ("min-radius", "max-loss")
+STOPS = ("converged", "budget")
 ENGINES = ("process", "ray")
 PATHS = ("model", "data", "out", "weights", "labels")
 # Fields that say where and how fast, not what: another value of theirs goes on with the same run.
@@ -43,9 +44,10 @@ class Settings:
     loss: str = _said("margin", "question", "of max-loss: margin, ce or dlr")
     targeted: bool = _said(False, "question", "labels are the wanted classes")
     attacks: list[str] = _said(["lmn"], "question", "attacks, presets (pwcf attacks), file.py:name; the best counts")
-    budget: int | None = _said(None, "question", "forward + backward passes a sample, all attacks together")
+    budget: int | None = _said(None, "question", "most forward + backward passes a sample, all attacks together")
     restarts: int = _said(1, "question", "so many searches with other seeds, each with the budget; the best counts")
-    tol: float = _said(1e-2, "question", "share of the radius that may be left to gain for a sample to say converged")
+    stop: str = _said("converged", "question", "converged: a sample stops when its search has converged; budget: never")
+    tol: float = _said(1e-2, "question", "a search has converged where it is likely to gain no more of the radius")
     eight_bit: bool = _said(False, "question", "answers on the grid of 8-bit images")
     seed: int = _said(0, "question", "of all randomness; a sample's answer does not depend on its company")
     limit: int | None = _said(None, "what", "only the first so many samples")
@@ -68,6 +70,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         self._one_of("question", QUESTIONS)
+        self._one_of("stop", STOPS)
         self._one_of("engine", ENGINES)
         self._one_of("tracker", (None, "tensorboard"))
         if (self.question == "max-loss") != (self.eps is not None):

@@ -15,9 +15,7 @@ from torch import Tensor
 from pwcf._common import atomic
 from pwcf._common.text import first_line
 from pwcf.evaluation import Run
-from pwcf.losses import as_loss
 from pwcf.metrics import as_metric, distance64
-from pwcf.problems import MaxLoss
 from pwcf.runs.folder import RunFolder, damaged
 from pwcf.runs.header import Header
 from pwcf.runs.settings import RunError
@@ -75,7 +73,6 @@ def shard_of(chunk: Chunk, run: Run) -> Shard:
     n = len(images)
     before, after = run.clean_logits.float(), run.logits.float()
     labels = chunk.labels.cpu()
-    loss = as_loss(run.problem.loss if isinstance(run.problem, MaxLoss) else "margin")
     distance = {name: distance64(as_metric(name), images, points) for name in DISTANCES}
     columns: dict[str, Any] = {
         "index": torch.arange(chunk.start, chunk.start + n),
@@ -84,14 +81,12 @@ def shard_of(chunk: Chunk, run: Run) -> Shard:
         "adversarial_label": after.argmax(1),
         "adversarial": run.adversarial,
         "radius": run.radius,
-        "loss": loss(after, labels, None).double(),
+        "loss": run.loss,
         **{name: value.double() for name, value in distance.items()},
         # ||d||_1 / ||d||_2 (paper, eq. soft sparsity): 1 where one entry moves, sqrt(entries) where all move alike.
         "sparsity": distance["l1"].double() / distance["l2"].double(),
-        "stationarity": run.evidence.stationarity,
-        "violation": run.evidence.violation,
-        "shrink": run.evidence.shrink,
-        "excess": run.evidence.excess,
+        **vars(run.evidence),
+        "nearest": run.nearest,
         "forward": run.passes.forward,
         "backward": run.passes.backward,
         "metric_forward": run.metric_passes.forward,

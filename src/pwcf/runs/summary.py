@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 COLUMNS = (
-    "index", "adversarial", "radius", "status", "attack", "stationarity", "forward", "backward", "metric_forward",
+    "index", "adversarial", "radius", "status", "attack", "gain", "forward", "backward", "metric_forward",
     "metric_backward", "seconds", "warnings",
 )  # fmt: skip
 """of a run's rows, which a summary needs"""
@@ -48,8 +48,8 @@ class RunSummary:
     passes: float
     """mean of attacked samples"""
     metric_passes: float
-    stationarity: float | None
-    """median of those found: the share of the radius that could still go"""
+    gain: float | None
+    """median of those found: the share of the radius that a much longer search is likely to gain at most"""
     seconds: float
     warnings: list[str]
 
@@ -95,7 +95,7 @@ def summarize(header: Header, rows: pyarrow.Table) -> RunSummary:
         best=dict(Counter(rows["attack"].filter(pyarrow.array(found)).to_pylist()).most_common()),
         passes=statistics.mean_passes(status, passes),
         metric_passes=statistics.mean_passes(status, own),
-        stationarity=statistics.median(rows["stationarity"].to_numpy()[found]) if radii else None,
+        gain=statistics.median(rows["gain"].to_numpy()[found]) if radii and "gain" in rows.column_names else None,
         seconds=float(rows["seconds"].to_numpy().sum()),
         warnings=warnings_of(header, rows),
     )

@@ -3,6 +3,7 @@
 ``minimize`` needs only functions, starts, constraints and bounds; it does not depend on the rest of the package.
 """
 
+from pwcf.solvers.callback import Progress
 from pwcf.solvers.constraints import Constraint, eq, ineq
 from pwcf.solvers.hessian import LimitedBFGS
 from pwcf.solvers.minimize import minimize
@@ -13,6 +14,7 @@ __all__ = [
     "Constraint",
     "Evidence",
     "LimitedBFGS",
+    "Progress",
     "Restarts",
     "Solution",
     "SolverState",

@@ -10,19 +10,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pwcf.solvers.bounds import Bounds
-from pwcf.solvers.linalg import bmm, dot, matvec, norm, select, weighted, with_stored
+from pwcf.solvers.host import Array, dot, fetch, fetch_one, largest, matvec, part, positions, select, send
+from pwcf.solvers.linalg import bmm, norm, weighted
 from pwcf.solvers.qp import by_size, solve_group_qp
 
 # In the bound, a cut this many times tol below the function could carry at most a thousandth of the weight.
 RELEVANT = 1e3
+# Where a problem is not convex, bounds are for this share of the neighbourhood whose concavity was seen.
+LOCAL = 0.2
 # Numbers of columns that rows are rounded up to.
 CLASSES = (16, 32, 64)
+
+
+class NewCuts(NamedTuple):
+    """The cuts at the points of r rows."""
+
+    step: Tensor
+    """(r, n) from the reference to the point."""
+    gradients: Tensor
+    """(r, 1+p, n)"""
+    values: Array
+    """(r, 1+p)"""
+    ahead: Array
+    """(r, 1+p) products of the gradients with the step."""
+    sketch: Array
+    """(r, 1+p) products of the gradients with ``probe``."""
 
 
 @dataclass
@@ -31,269 +51,408 @@ class Cuts:
 
     gradients: Tensor
     """(B, l, 1+p, n)"""
-    offsets: Tensor
+    offsets: Array
     """(B, l, 1+p) value of the linear model at the row's reference point, float64."""
-    stamp: Tensor
+    stamp: Array
     """(B, l, 1+p) when the cut was made or its column last mattered, -1 if the place is empty."""
-    home: Tensor
+    home: Array
     """(B,) the place of the cut made at the current point: never given up."""
-    path: Tensor
+    path: Array
     """(B, l) how far the row had travelled when the cut was made: a bound on the distance to it."""
-    sketch: Tensor
+    points: Tensor
+    """(B, l, n) where the cut was made, from the row's reference point."""
+    sketch: Array
     """(B, l, 1+p) product of the gradient with a fixed vector: with the offset it tells equal cuts."""
 
     @classmethod
     def empty(cls, b: int, size: int, columns: int, n: int, like: Tensor) -> Cuts:
         return cls(
             torch.zeros(b, size, columns, n, dtype=like.dtype, device=like.device),
-            torch.zeros(b, size, columns, dtype=torch.float64, device=like.device),
-            torch.full((b, size, columns), -1, dtype=torch.int64, device=like.device),
-            torch.zeros(b, dtype=torch.int64, device=like.device),
-            torch.zeros(b, size, dtype=torch.float64, device=like.device),
-            torch.zeros(b, size, columns, dtype=torch.float64, device=like.device),
+            np.zeros((b, size, columns)),
+            np.full((b, size, columns), -1, dtype=np.int64),
+            np.zeros(b, dtype=np.int64),
+            np.zeros((b, size)),
+            torch.zeros(b, size, n, dtype=like.dtype, device=like.device),
+            np.zeros((b, size, columns)),
         )
 
-    def tensors(self) -> dict[str, Tensor]:
+    def fields(self) -> dict[str, Tensor | Array]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
-    def insert(
-        self, rows: Tensor, step: Tensor, values: Tensor, gradients: Tensor, clock: Tensor, path: Tensor
-    ) -> Tensor:
-        """Store the cut of a point at ``step`` (r, n) from the reference; returns its place (r,).
+    def insert(self, rows: Array, new: NewCuts, clock: Array, path: Array) -> Array:
+        """Store the cuts of some rows; returns their places (r,).
 
         The faces of a polyhedral function come back at many points: each is kept once, or its copies would
         fill the store.
         """
-        latest = self.stamp[rows].amax(-1)
-        first = latest.amax(1) < 0
-        stamp = latest.scatter(1, self.home[rows].unsqueeze(1), torch.iinfo(torch.int64).max)
-        place = torch.where(first, torch.zeros_like(clock), stamp.argmin(1))
-        ahead, sketch = bmm(gradients, torch.stack([step, _probe(step)], -1)).double().unbind(-1)
-        offsets = values - ahead
-        places = torch.arange(stamp.shape[1], device=rows.device)
-        old, home = self.stamp[rows], (places == self.home[rows].unsqueeze(1)).unsqueeze(-1)
-        rounding = 64 * torch.finfo(step.dtype).eps
-        same = (self.sketch[rows] - sketch.unsqueeze(1)).abs() <= (rounding * sketch.abs()).unsqueeze(1)
-        error = rounding * (values.abs() + ahead.abs())
-        same &= (self.offsets[rows] - offsets.unsqueeze(1)).abs() <= error.unsqueeze(1)
-        same &= (old >= 0) & (places != place.unsqueeze(1)).unsqueeze(-1)
-        self.stamp[rows] = torch.where(same & ~home, -1, old)
-        # The cut at x stays; then it is the new one that is left out.
-        self.stamp[rows, place] = torch.where((same & home).any(1), -1, clock.unsqueeze(-1))
-        self.gradients[rows, place] = gradients
+        stamp, home = part(self.stamp, rows), self.home[rows]
+        latest = largest(stamp)
+        first = latest.max(1) < 0
+        latest[np.arange(len(rows)), home] = np.iinfo(np.int64).max
+        place = np.where(first, 0, latest.argmin(1))
+        offsets = new.values - new.ahead
+        stamps = np.repeat(clock[:, None], stamp.shape[2], 1)
+        rounding = 64 * torch.finfo(new.step.dtype).eps
+        alike = np.abs(part(self.sketch, rows) - new.sketch[:, None]) <= (rounding * np.abs(new.sketch))[:, None]
+        row, at, column = (alike & (stamp >= 0)).nonzero()
+        if len(row):
+            error = rounding * (np.abs(new.values) + np.abs(new.ahead))
+            same = np.abs(self.offsets[rows[row], at, column] - offsets[row, column]) <= error[row, column]
+            same &= at != place[row]
+            # The cut at x stays; then it is the new one that is left out.
+            kept = same & (at == home[row])
+            stamps[row[kept], column[kept]] = -1
+            same &= ~kept
+            self.stamp[rows[row[same]], at[same], column[same]] = -1
+        self.stamp[rows, place] = stamps
         self.offsets[rows, place] = offsets
-        self.sketch[rows, place] = sketch
+        self.sketch[rows, place] = new.sketch
         self.path[rows, place] = path
+        device = self.gradients.device
+        where = positions(rows, device), positions(place, device)
+        self.gradients[where] = new.gradients
+        self.points[where] = new.step
         return place
 
-    def move_home(self, rows: Tensor, place: Tensor, clock: Tensor) -> None:
+    def move_home(self, rows: Array, place: Array, clock: Array) -> None:
         """The points of the cuts in ``place`` (r,) become the current ones."""
         self.home[rows] = place
-        self.stamp[rows, place] = clock.unsqueeze(-1)
+        self.stamp[rows, place] = clock[:, None]
 
-    def along(self, rows: Tensor, step: Tensor) -> Tensor:
-        """(r, l, 1+p) products of all gradients with ``step`` (r, n), float64."""
-        product = with_stored(matvec, self.gradients.flatten(1, 2), rows, step)
-        return product.view(-1, *self.gradients.shape[1:3]).double()
+    def seen_from(
+        self, rows: Array, step: Tensor, near: Array, extent: Array, equality: Array
+    ) -> tuple[Array, Array, Array]:
+        """All cuts as seen from the points at ``step`` (r, n) from the reference.
 
-    def mark_used(self, rows: Tensor, model: CuttingPlaneModel, used: Tensor, clock: Tensor) -> None:
+        Returns their lines there (r, l, 1+p), their distances (r, l), and their concavity (r, l, 1+p): by how much a
+        cut may overestimate per squared distance, judged by what was seen. That is the largest
+        (line - value) / distance^2 of any stored cut at any stored point; for cuts made within ``near`` (r,) of the
+        current point only pairs of such cuts count and what the cut itself overestimates anywhere. 0 where everything
+        seen was convex. The linear model of an equality must be right from both sides. Points are known to the
+        rounding of x and of the reference, of sizes ``extent`` (r,).
+        """
+        r, (l, columns, n) = len(rows), self.gradients.shape[1:]
+        gradients = select(self.gradients, rows)
+        # From the current point: distances between neighbours would drown in the size of x.
+        P = select(self.points, rows) - step.unsqueeze(1)
+        squares = (P * P).sum(-1)
+        apart = (squares.unsqueeze(2) + squares.unsqueeze(1) - 2 * bmm(P, P.mT)).double()
+        slopes = bmm(gradients.view(r, l * columns, n), torch.cat([P, step.unsqueeze(1)], 1).mT)
+        slopes = slopes.view(r, l, columns, l + 1).double()
+        base = slopes[..., l] + torch.from_numpy(part(self.offsets, rows)).to(step.device)
+        lines = base.unsqueeze(-1) + slopes[..., :l]
+        values = lines.diagonal(dim1=1, dim2=3).unsqueeze(1)
+        excess = lines - values
+        if equality.any():
+            sides = torch.from_numpy(np.append(False, equality)).to(step.device).view(1, 1, -1, 1)
+            excess = torch.where(sides, excess.abs(), excess)
+        filled = (largest(part(self.stamp, rows)) >= 0).astype(np.float64)
+        sizes = torch.from_numpy(np.concatenate([filled, near[:, None] ** 2, extent[:, None]], 1)).to(step.device)
+        eps = torch.finfo(step.dtype).eps
+        steep = norm(gradients).double() * (8 * eps * sizes[:, -1])[:, None, None]
+        rounding = (values.abs() + lines.abs()).mul_(64 * eps).add_(steep.unsqueeze(-1))
+        there, close = sizes[:, :l], sizes[:, :l] * (squares <= sizes[:, -2:-1])
+        # Per squared distance, where there is one between two stored points.
+        pair = torch.where(apart > 0, there.unsqueeze(2) * there.unsqueeze(1) / apart.clamp(min=1e-300), 0.0).unsqueeze(
+            2
+        )
+        ratio = (excess - rounding).clamp_(min=0).mul_(pair)
+        own = ratio.amax(-1)
+        common = ratio.mul_((close.unsqueeze(2) * close.unsqueeze(1)).unsqueeze(2)).amax((1, 3)).unsqueeze(1)
+        rest = torch.where(close.unsqueeze(-1) > 0, common, own.amax(1, keepdim=True))
+        found, distances, concavity = fetch(base, squares.sqrt(), torch.maximum(own, rest))
+        return found, distances, concavity
+
+    def mark_used(self, rows: Array, model: CuttingPlaneModel, used: Array, clock: Array) -> None:
         """Renew the stamp of the columns (r, K) of a model that carried weight."""
-        stamp = self.stamp[rows]
-        column = model.source * stamp.shape[-1] + model.owner.clamp(min=0)
-        now = torch.where(used & (model.owner >= 0), clock.unsqueeze(-1), -1)
-        self.stamp[rows] = stamp.flatten(1).scatter_reduce(1, column, now, "amax").reshape(stamp.shape)
+        row, column = (used & (model.owner >= 0)).nonzero()
+        self.stamp[rows[row], model.source[row, column], model.owner[row, column]] = clock[row]
 
 
 class CuttingPlaneModel(NamedTuple):
     """The K most relevant cut columns of each row, scaled: heights at x, gradients, what they belong to."""
 
-    heights: Tensor
+    heights: Array
     """(r, K) linear model at x minus f(x) for f columns (<= 0), linear model of c for constraints."""
     V: Tensor
     """(r, K, n)"""
-    owner: Tensor
-    """(r, K) 0: f, i: constraint i, -1: empty."""
-    source: Tensor
+    owner: Array
+    """(r, K) 0: f, i: constraint i, p + 1: a bound, -1: empty."""
+    source: Array
     """(r, K) place in the store the column came from."""
-    sign: Tensor
+    sign: Array
     """(r, K) -1 for the mirrored columns of an equality."""
-    score: Tensor
+    score: Array
     """(r, K) relevance, in descending order: inf for columns that must stay, else the height."""
+    blur: Array
+    """(r, K) how much the gradient at x may differ from V, judged by the concavity seen; 0 if none was."""
+    reach: Array
+    """(r,) how far from x the model is to be believed."""
+    concave: Array
+    """(r,) whether something was seen that is not convex."""
 
     @property
-    def likely(self) -> Tensor:
-        """(r,) how many leading columns are likely to carry all weight: those that did last, and a few."""
-        return (self.score == torch.inf).sum(1) + 4
+    def blurred_heights(self) -> Array:
+        """(r, K) heights of lines that lie below the function, but for terms of second order, all the way to reach."""
+        below: Array = self.heights - self.blur * self.reach[:, None]
+        return below
 
-    def by_relevance(self, horizon: Tensor) -> Iterator[tuple[Tensor, CuttingPlaneModel]]:
+    @property
+    def likely(self) -> Array:
+        """(r,) how many leading columns are likely to carry all weight: those that did last, and a few."""
+        leading: Array = (self.score == np.inf).sum(1) + 4
+        return leading
+
+    def by_relevance(self, horizon: Array) -> Iterator[tuple[Array, CuttingPlaneModel]]:
         """Rows by how many columns can matter to them, with just these columns.
 
         A cut RELEVANT times the ``horizon`` below the function carries next to no weight. The number of
         columns that can is a matter of the row alone, and the QP's cost grows with its cube.
         """
-        relevant = (self.score >= -RELEVANT * horizon.unsqueeze(-1)).sum(1).clamp(min=1)
-        for part, size in by_size(relevant, CLASSES, self.heights.shape[1]):
-            yield part, CuttingPlaneModel(*(select(tensor, part)[:, :size] for tensor in self))
+        relevant = np.maximum((self.score >= -RELEVANT * horizon[:, None]).sum(1), 1)
+        for some, size in by_size(relevant, CLASSES, self.heights.shape[1]):
+            yield some, self.take(some, size)
+
+    def take(self, rows: Array, size: int | None = None) -> CuttingPlaneModel:
+        """The models of some rows, with their first ``size`` columns."""
+        heights, owner, source, sign, score, blur = (
+            table[rows, :size] for table in (self.heights, self.owner, self.source, self.sign, self.score, self.blur)
+        )
+        V, reach, concave = select(self.V, rows)[:, :size], self.reach[rows], self.concave[rows]
+        return CuttingPlaneModel(heights, V, owner, source, sign, score, blur, reach, concave)
+
+    def wider(self, heights: Array, V: Tensor, owner: Array) -> CuttingPlaneModel:
+        """The model with further columns (r, k), of no relevance of their own."""
+        zero = np.zeros(heights.shape)
+        return CuttingPlaneModel(
+            heights=np.concatenate([self.heights, heights], 1),
+            V=torch.cat([self.V, V], 1),
+            owner=np.concatenate([self.owner, owner], 1),
+            source=np.concatenate([self.source, zero.astype(np.int64)], 1),
+            sign=np.concatenate([self.sign, zero + 1], 1),
+            score=np.concatenate([self.score, zero - np.inf], 1),
+            blur=np.concatenate([self.blur, zero], 1),
+            reach=self.reach,
+            concave=self.concave,
+        )
+
+    def with_walls(self, x: Tensor, bounds: Bounds, p: int) -> CuttingPlaneModel:
+        """The model with n more columns: of every entry of x (r, n) the nearer bound, a constraint without a cap."""
+        room, sign = bounds.nearest(x)
+        movable = ~bounds.fixed(x)
+        there = torch.isfinite(room) & movable
+        model = self._replace(V=self.V * movable.unsqueeze(1))
+        sides = torch.diag_embed(sign * there)
+        rooms, known = fetch(room, there)
+        return model.wider(np.where(known > 0, -rooms, 0.0), sides, np.where(known > 0, p + 1, -1))
+
+
+class Vicinity(NamedTuple):
+    """Where r rows are, and how far around it something is known."""
+
+    step: Tensor
+    """(r, n) from the reference to x."""
+    values: Array
+    """(r, 1+p) at x."""
+    reach: Array
+    """(r,) how far models are to be believed where the problem looks convex."""
+    near: Array
+    """(r,) the neighbourhood whose concavity counts."""
+    extent: Array
+    """(r,) size of x and of the reference, which rounding goes with."""
 
 
 def cutting_plane_model(
     cuts: Cuts,
-    rows: Tensor,
-    step: Tensor,
-    values: Tensor,
-    scales: Tensor,
-    equality: Tensor,
-    clock: Tensor,
+    rows: Array,
+    at: Vicinity,
+    scales: Array,
+    equality: Array,
+    clock: Array,
     limit: int,
+    within: Array | None = None,
 ) -> CuttingPlaneModel:
-    """Linear models at x = reference + step. About ``limit`` columns are kept, the most active first."""
+    """Linear models at x. About ``limit`` columns are kept, the most active first.
+
+    They are to be believed within the reach of x, where the problem looks convex; where it does not, within a part of
+    its neighbourhood. Only cuts made ``within`` (r,) of x are used, if it is given.
+    """
     B, size, columns, n = cuts.gradients.shape
-    r = rows.numel()
-    lines = cuts.offsets[rows] + cuts.along(rows, step)
+    r, values = len(rows), at.values
+    lines, distance, concavity = cuts.seen_from(rows, at.step, at.near, at.extent, equality)
+    distance = distance[..., None]
     # A convex function lies above its cuts. Where one lies above the function the problem is not convex
-    # there: reflect it, so that it counts as an error and never as knowledge.
-    heights = values.unsqueeze(1) - (values.unsqueeze(1) - lines).abs()
+    # there: reflect it, so that it counts as an error and never as knowledge. A cut made elsewhere on a concave piece
+    # may also pass through f(x) by chance: its error is what the concavity seen allows.
+    errors = np.abs(values[:, None] - lines) + concavity * distance**2
+    blur = 2 * concavity * distance * scales[:, None]
+    seen = concavity.reshape(r, -1).max(1) > 0
+    reach = np.where(seen, np.minimum(at.reach, LOCAL * at.near), at.reach)
+    heights = values[:, None] - errors
     heights[..., 0] -= values[:, :1]
-    heights = heights * scales.unsqueeze(1)
-    mirrored = equality.nonzero().squeeze(-1) + 1
-    column = torch.cat([torch.arange(columns, device=rows.device), mirrored])
-    sign = torch.ones(column.numel(), dtype=torch.float64, device=rows.device)
-    sign[columns:] = -1
-    if mirrored.numel():
-        reflected = values.unsqueeze(1) + (values.unsqueeze(1) - lines).abs()
-        heights = torch.cat([heights, -(reflected * scales.unsqueeze(1))[..., mirrored]], -1)
+    heights *= scales[:, None]
+    mirrored = equality.nonzero()[0] + 1
+    column = np.concatenate([np.arange(columns), mirrored])
+    sign = np.where(np.arange(len(column)) < columns, 1.0, -1.0)
+    stamp = part(cuts.stamp, rows)
+    if len(mirrored):
+        reflected = (values[:, None] + errors) * scales[:, None]
+        heights = np.concatenate([heights, -np.take(reflected, mirrored, -1)], -1)
+        stamp, blur = np.take(stamp, column, -1), np.take(blur, column, -1)
     # The cut at x, the newest cut and those that just carried weight come first, then the closest ones.
-    stamp = cuts.stamp[rows][..., column]
-    prime = stamp >= clock[:, None, None] - 1
-    prime[torch.arange(r, device=rows.device), cuts.home[rows]] = True
-    score = torch.where(prime, torch.inf, heights)
-    score = torch.where(stamp >= 0, score, -torch.inf)
+    if within is not None:
+        stamp = np.where(distance <= within[:, None, None], stamp, -1)
+    newest = stamp >= clock[:, None, None]
+    newest[np.arange(r), cuts.home[rows]] = True
+    prime = newest | (stamp >= clock[:, None, None] - 1)
+    if columns - 1 > limit:  # so many constraints that not even those at x all fit: the closest ones
+        newest[..., 1:] = prime[..., 1:] = False
+    filled = stamp >= 0
+    score = np.where(filled, np.where(prime, np.inf, heights), -np.inf)
     # Every function has a quota of its own: where one is flat its cuts all lie close to it and would crowd
     # out the others'. Then the most relevant columns come first.
-    kinds = column.numel()
-    shares = [limit] if kinds == 1 else [(limit + 1) // 2] + (kinds - 1) * [max(1, limit // 2 // (kinds - 1))]
-    tops, picks = [], []
-    for kind, share in enumerate(shares):
-        top, place = score[..., kind].topk(min(share, size), dim=1)
-        tops.append(top)
-        picks.append(place * kinds + kind)
-    top, order = torch.cat(tops, 1).sort(dim=1, descending=True, stable=True)
-    pick = torch.cat(picks, 1).gather(1, order)
+    kinds = len(column)
+    shares = (limit, 0) if kinds == 1 else ((limit + 1) // 2, max(1, limit // 2 // (kinds - 1)))
+    rank = np.lexsort((-heights, -(filled * (1 + prime + newest))), axis=1)
+    place = rank[:, : shares[0], 0]
+    picks = np.concatenate(
+        [place * kinds, (rank[:, : shares[1], 1:] * kinds + np.arange(1, kinds)).transpose(0, 2, 1).reshape(r, -1)], 1
+    )
+    tops = np.take_along_axis(score.reshape(r, -1), picks, 1)
+    order = (-tops).argsort(1, kind="stable")
     if kinds - 1 > limit:
-        top, pick = top[:, : 2 * limit], pick[:, : 2 * limit]
-    source = pick // kinds
-    which = column[pick % kinds]
-    owner = torch.where(top > -torch.inf, which, torch.full_like(which, -1))
-    signs = sign[pick % kinds]
-    weight = torch.where(owner >= 0, signs * scales.gather(1, which), torch.zeros_like(signs))
-    flat = ((rows.unsqueeze(-1) * size + source) * columns + which).flatten()
-    V = cuts.gradients.view(B * size * columns, n).index_select(0, flat).view(r, -1, n)
-    V *= weight.to(V.dtype).unsqueeze(-1)
-    return CuttingPlaneModel(heights.flatten(1).gather(1, pick), V, owner, source, signs, top)
+        order = order[:, : 2 * limit]
+    top, pick = np.take_along_axis(tops, order, 1), np.take_along_axis(picks, order, 1)
+    source, kind = np.divmod(pick, kinds)
+    which, signs = column[kind], sign[kind]
+    owner = np.where(top > -np.inf, which, -1)
+    weight = np.where(owner >= 0, signs * np.take_along_axis(scales, which, 1), 0.0)
+    flat = ((rows[:, None] * size + source) * columns + which).reshape(-1)
+    V = cuts.gradients.view(B * size * columns, n).index_select(0, positions(flat, at.step.device)).view(r, -1, n)
+    V *= send(weight[..., None], V)
+    heights, blur = (np.take_along_axis(table.reshape(r, -1), pick, 1) for table in (heights, blur))
+    return CuttingPlaneModel(heights, V, owner, source, signs, top, blur, reach, seen)
 
 
 def neighbours(
-    m: CuttingPlaneModel, cuts: Cuts, rows: Tensor, path: Tensor, radius: float, c: Tensor
+    m: CuttingPlaneModel, cuts: Cuts, rows: Array, path: Array, radius: float, c: Array
 ) -> CuttingPlaneModel:
     """The model of the published test: gradients within ``radius``, all taken as if they were at x.
 
     Heights are 0 for f and c_i(x) (scaled, (r, p)) for the constraints: linearisation errors do not count.
     """
-    near = path.unsqueeze(-1) - cuts.path[rows].gather(1, m.source) <= radius
-    at_home = m.source == cuts.home[rows].unsqueeze(-1)
-    owner = torch.where((m.owner >= 0) & (near | at_home), m.owner, torch.full_like(m.owner, -1))
-    values = torch.cat([torch.zeros_like(path).unsqueeze(-1), c], -1)
-    heights = values.gather(1, owner.clamp(min=0)) * torch.where(owner > 0, m.sign, torch.ones_like(m.sign))
+    near = path[:, None] - np.take_along_axis(cuts.path[rows], m.source, 1) <= radius
+    at_home = m.source == cuts.home[rows][:, None]
+    owner = np.where((m.owner >= 0) & (near | at_home), m.owner, -1)
+    values = np.concatenate([np.zeros((len(rows), 1)), c], -1)
+    heights = np.take_along_axis(values, np.maximum(owner, 0), 1) * np.where(owner > 0, m.sign, 1.0)
     # Neighbours first; only they count.
-    score = torch.where(owner >= 0, torch.inf, -torch.inf).double()
-    order = score.argsort(dim=1, descending=True, stable=True)
-    V = m.V.gather(1, order.unsqueeze(-1).expand_as(m.V)) * (owner.gather(1, order) >= 0).unsqueeze(-1)
-    fields = (heights, V, owner, m.source, m.sign, score)
-    return CuttingPlaneModel(*(t if t is V else t.gather(1, order) for t in fields))
+    score = np.where(owner >= 0, np.inf, -np.inf)
+    order = (-score).argsort(1, kind="stable")
+    heights, owner, source, sign, score, blur = (
+        np.take_along_axis(table, order, 1) for table in (heights, owner, m.source, m.sign, score, m.blur)
+    )
+    V = m.V.gather(1, positions(order, m.V.device).unsqueeze(-1).expand_as(m.V))
+    V = V * send((owner >= 0)[..., None], V)
+    return CuttingPlaneModel(heights, V, owner, source, sign, score, blur, m.reach, m.concave)
 
 
 class BundleStep(NamedTuple):
     """Solution of the bundle subproblem."""
 
-    weights: Tensor
+    weights: Array
     """(r, K) multipliers of the columns."""
-    promise: Tensor
+    promise: Array
     """(r,) change of the penalty function in the model, <= 0."""
-    multipliers: Tensor
+    multipliers: Array
     """(r, p) net multiplier of each constraint."""
-    violation_ahead: Tensor
+    violation_ahead: Array
     """(r,) violation that the model expects after the step."""
 
 
-def bundle_step(m: CuttingPlaneModel, gram: Tensor, mu: Tensor, violation: Tensor, p: int) -> BundleStep:
+def bundle_step(m: CuttingPlaneModel, gram: Array, mu: Array, violation: Array, p: int) -> BundleStep:
     """min_d mu max_j(f model) + sum_i max(0, max_j c_i model) + 1/2 d'H^-1 d  through its dual.
 
     ``gram`` is V H V'. The f columns share the mass mu, each constraint's columns at most 1.
     """
     owner, heights = m.owner, m.heights
-    objective = (owner == 0).double()
     groups = _groups(owner, p)
-    cost = torch.where(owner >= 0, -heights, torch.ones_like(heights))
-    caps = torch.ones(groups.shape[:2], dtype=gram.dtype, device=gram.device)
-    z = solve_group_qp(gram, cost, groups, caps, objective, mu, m.likely)
-    z = torch.where(owner >= 0, z, torch.zeros_like(z))
+    cost = np.where(owner >= 0, -heights, 1.0)
+    objective = (owner == 0).astype(np.float64)
+    z = solve_group_qp(gram, cost, groups, np.ones(groups.shape[:2]), objective, mu, m.likely)
+    z = np.where(owner >= 0, z, 0.0)
     ahead = heights - matvec(gram, z)
-    low = torch.full_like(ahead, -torch.inf)
-    model_f = torch.where(owner == 0, ahead, low).amax(1)
-    model_c = torch.where(groups > 0, ahead.unsqueeze(1), low.unsqueeze(1)).amax(-1).clamp(min=0).sum(-1)
-    multipliers = matvec(groups * m.sign.unsqueeze(1), z)
+    model_f = np.where(owner == 0, ahead, -np.inf).max(1)
+    model_c = np.maximum(np.where(groups > 0, ahead[:, None], -np.inf).max(-1), 0.0).sum(-1)
+    multipliers = matvec(groups * m.sign[:, None], z)
     return BundleStep(z, mu * model_f + model_c - violation, multipliers, model_c)
 
 
 def gap(
-    m: CuttingPlaneModel, p: int, x: Tensor, bounds: Bounds, reach: Tensor, target: Tensor, largest: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """A bound on f(x) - min f over feasible points within ``reach`` of x, in the scale of the columns.
+    m: CuttingPlaneModel, p: int, x: Tensor, bounds: Bounds, target: Array, largest: Array, walls: bool
+) -> tuple[Array, Tensor, Array]:
+    """A bound on f(x) - min f over feasible points within the model's reach of x, in the scale of the columns.
 
     For any s in the simplex and k >= 0:  f(y) >= f(x) + s'height_f + k'height_c + (V'z)'(y - x)  at every
     feasible y of a convex problem. The multipliers are found by a QP whose weight on |V'z|^2 suits a
     bound of about ``target``, with each constraint's at most ``largest``; then the bound is computed for
-    them exactly, bounds of the box included. Also returns V'z and z.
+    them exactly, bounds of the box included (with ``walls`` as columns of the QP). Also returns V'z and z.
     """
-    heights, V, owner = m.heights, m.V, m.owner
-    best, best_q, best_z = torch.full_like(reach, torch.inf), torch.zeros_like(x), torch.zeros_like(heights)
-    objective = (owner == 0).double()
+    columns = m.heights.shape[1]
+    if walls and bounds.present:
+        m = m.with_walls(x, bounds, p)
+    heights, V, owner, reach = m.blurred_heights, m.V, m.owner, m.reach
+    objective = (owner == 0).astype(np.float64)
     groups = _groups(owner, p)
-    caps = largest.unsqueeze(-1).expand(groups.shape[:2])
-    cost = torch.where(owner >= 0, -heights, torch.ones_like(heights) * target.unsqueeze(-1))
-    aggregate = weighted(objective / objective.sum(1, keepdim=True).clamp(min=1), V)
-    # Which entries a bound holds depends on the aggregate gradient: a second round with the better guess.
-    for _ in range(2 if bounds.present else 1):
-        free = bounds.free(x, aggregate)
+    caps = np.repeat(largest[:, None], p, 1)
+    cost = np.where(owner >= 0, -heights, target[:, None])
+    # Without walls, which entries a bound holds depends on the aggregate gradient: a second round with a better guess.
+    guessed = bounds.present and not walls
+    best, best_q, best_z = np.full(len(owner), np.inf), torch.zeros_like(x), np.zeros(owner.shape)
+    aggregate = weighted(send(objective / np.maximum(objective.sum(1, keepdims=True), 1), V), V) if guessed else x
+    for _ in range(2 if guessed else 1):
+        free = bounds.free(x, aggregate) if guessed else None
         masked = V if free is None else V * free.unsqueeze(1)
-        gram = bmm(masked, masked.mT).double() * (reach**2 / target)[:, None, None]
-        z = solve_group_qp(gram, cost, groups, caps, objective, torch.ones_like(reach))
-        z = torch.where(owner >= 0, z, torch.zeros_like(z))
+        gram = fetch_one(bmm(masked, masked.mT)) * (reach**2 / target)[:, None, None]
+        z = solve_group_qp(gram, cost, groups, caps, objective, np.ones(len(owner)))
+        z = np.where(owner >= 0, z, 0.0)
         # The bound holds only if the multipliers of f sum to one exactly.
-        share = torch.where(owner == 0, z, torch.zeros_like(z)).sum(1, keepdim=True)
-        z = torch.where(owner == 0, z / share, z)
-        aggregate = weighted(z, V)
+        share = (objective * z).sum(1, keepdims=True)
+        z = np.where(owner == 0, z / share, z)
+        aggregate = weighted(send(z, V), V)
         bound = slope_bound(aggregate, x, bounds, reach) - dot(z, heights)
-        better = (bound < best).unsqueeze(-1)
-        best_q, best_z = torch.where(better, aggregate, best_q), torch.where(better, z, best_z)
-        best = torch.minimum(best, bound)
-    return best, best_q, best_z
+        better = bound < best
+        best_q = aggregate if better.all() else torch.where(send(better[:, None], x), aggregate, best_q)
+        best_z = np.where(better[:, None], z, best_z)
+        best = np.where(better, bound, best)
+    return best, best_q, best_z[:, :columns]
 
 
-def slope_bound(q: Tensor, x: Tensor, bounds: Bounds, reach: Tensor) -> Tensor:
+def slope_bound(q: Tensor, x: Tensor, bounds: Bounds, reach: Array) -> Array:
     """max of -q'(y - x) over the points y of the box within ``reach`` of x, or a little more."""
-    held = bounds.free(x, q)
-    slope = reach * norm(q if held is None else q * held).double()
-    return torch.minimum(slope, bounds.largest_decrease(x, q).double()) if bounds.present else slope
+    bound: Array
+    if not bounds.present:
+        bound = reach * fetch_one(norm(q))
+        return bound
+    # Entries that a bound stops soon go as far as it; the others as far as the ball.
+    room, size = bounds.room(x, -q), q.abs()
+    stopped = room * x.shape[1] <= send(reach[:, None], x)
+    decrease = size * room
+    near = torch.where(stopped, decrease, 0.0).sum(-1)
+    far = norm(torch.where(stopped, 0.0, q))
+    stopped_part, ball_part, box_part = fetch(near, far, decrease.sum(-1))
+    bound = np.minimum(stopped_part + reach * ball_part, box_part)
+    return bound
 
 
-def _groups(owner: Tensor, p: int) -> Tensor:
+@lru_cache(maxsize=8)
+def probe(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A fixed vector (n,) with no structure and no zeros."""
+    numbers = torch.arange(n, dtype=torch.float64, device=device)
+    return torch.cos(numbers**2).to(dtype)
+
+
+def _groups(owner: Array, p: int) -> Array:
     """(r, p, K) 0/1: which columns belong to which constraint."""
-    numbers = torch.arange(1, p + 1, device=owner.device)
-    return (owner.unsqueeze(1) == numbers[:, None]).double()
-
-
-def _probe(like: Tensor) -> Tensor:
-    """A fixed vector with no structure, for every row of ``like`` (r, n)."""
-    numbers = torch.arange(like.shape[1], dtype=torch.float64, device=like.device)
-    return torch.cos(numbers**2).to(like.dtype).expand_as(like)
+    groups: Array = (owner[:, None] == np.arange(1, p + 1)[:, None]).astype(np.float64)
+    return groups

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
+import numpy as np
 from torch import Tensor
+
+from pwcf.solvers.host import Array
 
 ConstraintFunction = Callable[..., Tensor]
 """(b, ...) -> (b,) or (b, k). It may take a second argument ``rows``: the row indices, int64 (b,)."""
@@ -35,8 +37,9 @@ def ineq(function: ConstraintFunction | None = None, *, fold: bool | float = Fal
     """The constraint function(x) <= 0, for every one of its k columns.
 
     Args:
-        function: (b, ...) -> (b,) or (b, k). It may take a second argument ``rows``, the row indices. Without a
-            function the values are taken, in order, from what the objective returns beside f.
+        function: (b, ...) -> (b,) or (b, k). It may take a second argument ``rows``, the row indices. For one problem:
+            of x, of the structure or of the module, as the objective, -> values of any shape. Without a function the
+            values are taken, in order, from what the objective returns beside f.
         fold: True replaces the k columns by the single constraint ||max(c(x), 0)||_2 <= 0, which has the same
             feasible set (paper, section "constraint-folding"). A number p >= 1 chooses the l_p norm.
         name: what error messages call the constraint.
@@ -62,9 +65,10 @@ def eq(function: ConstraintFunction | None = None, *, fold: bool | float = False
     return Constraint("eq", _callable(function, "eq"), _fold_norm(fold, "eq"), name)
 
 
-def total_violation(values: Tensor, equality: Tensor) -> Tensor:
+def total_violation(values: Array, equality: Array) -> Array:
     """Sum of max(c, 0) and |h| over the last axis of ``values`` (..., p); ``equality`` (p,) tells h from c."""
-    return torch.where(equality, values.abs(), values.clamp(min=0)).sum(-1)
+    size = np.where(equality, np.abs(values), np.maximum(values, 0.0))
+    return size[..., 0] if size.shape[-1] == 1 else size.sum(-1)
 
 
 def _callable(function: ConstraintFunction | None, maker: str) -> ConstraintFunction | None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from pwcf.solvers.host import Array, factor, fetch_one, positions, select, send, where_true
 from pwcf.solvers.linalg import add_product_, bmm, dot, matvec, solve_triangular, spread, weighted, with_stored
 
 # A pair is used only if s'y > CURVATURE |s| |y|: weak Wolfe makes s'y positive in exact arithmetic,
@@ -35,11 +37,14 @@ class HessianProducts(NamedTuple):
 class InverseHessian(Protocol):
     """One positive definite matrix per row."""
 
-    def products(self, rows: Tensor, V: Tensor) -> HessianProducts:
+    def products(self, rows: Array, V: Tensor) -> HessianProducts:
         """Products of the matrices of ``rows`` (r,) with the vectors V (r, k, n)."""
 
-    def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None:
+    def update(self, rows: Array, s: Tensor, y: Tensor) -> None:
         """Take in a step s (r, n) of each row and the change y (r, n) of its gradient."""
+
+    def reset(self, rows: Array) -> None:
+        """Let ``rows`` begin anew."""
 
     def tensors(self) -> dict[str, Tensor]:
         """All state, for ``hessian_from``."""
@@ -49,8 +54,7 @@ def make_hessian(kind: str, b: int, n: int, memory: int, like: Tensor) -> Invers
     """``kind`` is "bfgs" (n x n per row) or "lbfgs" (``memory`` pairs per row)."""
     if kind == "bfgs":
         return FullBFGS(
-            torch.eye(n, dtype=like.dtype, device=like.device).repeat(b, 1, 1),
-            torch.zeros(b, dtype=torch.bool, device=like.device),
+            torch.eye(n, dtype=like.dtype, device=like.device).repeat(b, 1, 1), torch.zeros(b, dtype=torch.bool)
         )
     return LimitedBFGS.empty(b, n, memory, like)
 
@@ -59,38 +63,49 @@ class FullBFGS:
     """H stored densely. Superior on nonsmooth problems (Lewis and Overton), O(n^2) per row."""
 
     def __init__(self, H: Tensor, started: Tensor) -> None:
-        self.H, self.started = H, started
+        self.H, self.started = H, started.cpu().numpy()
 
     def tensors(self) -> dict[str, Tensor]:
-        return {"H": self.H, "started": self.started}
+        return {"H": self.H, "started": torch.from_numpy(self.started)}
 
-    def products(self, rows: Tensor, V: Tensor) -> HessianProducts:
+    def products(self, rows: Array, V: Tensor) -> HessianProducts:
         HV = with_stored(lambda H, V: bmm(V, H), self.H, rows, V)  # H is symmetric: (H V')' = V H
         return HessianProducts(bmm(V, HV.mT).double(), lambda weights: weighted(weights, HV))
 
-    def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None:
-        sy, ss, yy = dot(s, y), dot(s, s), dot(y, y)
-        good = sy > CURVATURE * (ss * yy).sqrt()
-        rows, s, y, sy, yy = rows[good], s[good], y[good], sy[good], yy[good]
-        if rows.numel() == 0:
+    def reset(self, rows: Array) -> None:
+        if len(rows):
+            self.H[positions(rows, self.H.device)] = torch.eye(
+                self.H.shape[-1], dtype=self.H.dtype, device=self.H.device
+            )
+            self.started[rows] = False
+
+    def update(self, rows: Array, s: Tensor, y: Tensor) -> None:
+        both = torch.stack([s, y], 1)
+        ss, sy, yy = fetch_one(bmm(both, both.mT)).reshape(-1, 4).T[[0, 1, 3]]
+        good = sy > CURVATURE * np.sqrt(ss * yy)
+        if not good.all():
+            kept = where_true(good)
+            rows, s, y, sy, yy = rows[kept], select(s, kept), select(y, kept), sy[kept], yy[kept]
+        if len(rows) == 0:
             return
+        b = self.H.shape[0]
         # First pair: scale the identity to the observed curvature.
-        first = (~self.started[rows]).nonzero().squeeze(-1)
-        if first.numel():
-            self.H[rows[first]] *= (sy / yy)[first, None, None]
+        first = where_true(~self.started[rows])
+        if len(first):
+            self.H[positions(rows[first], s.device)] *= send((sy / yy)[first], s)[:, None, None]
             self.started[rows] = True
         Hy = with_stored(matvec, self.H, rows, y)
-        rho = (1 / sy).unsqueeze(-1)
+        rho = factor(1 / sy, s)
         # H + s u' + u s' with u = rho (1 + rho y'Hy) s / 2 - rho Hy: one pass over H.
-        u = 0.5 * rho * (1 + rho * dot(y, Hy).unsqueeze(-1)) * s - rho * Hy
+        u = rho * ((0.5 + 0.5 * rho * dot(y, Hy).unsqueeze(-1)) * s - Hy)
         left, right = torch.stack([s, u], -1), torch.stack([u, s], 1)
-        b = self.H.shape[0]
-        if 3 * rows.numel() > b:  # adding zeros to the others costs less than a copy
+        if 3 * len(rows) > b:  # adding zeros to the others costs less than a copy
             add_product_(self.H, spread(left, rows, b), spread(right, rows, b))
         else:
-            H = self.H[rows]
+            index = positions(rows, s.device)
+            H = self.H[index]
             add_product_(H, left, right)
-            self.H[rows] = H
+            self.H[index] = H
 
 
 class LimitedBFGS:
@@ -119,12 +134,14 @@ class LimitedBFGS:
     def tensors(self) -> dict[str, Tensor]:
         return {"pairs": self.pairs, "SY": self.SY, "YY": self.YY, "count": self.count, "gamma": self.gamma}
 
-    def __getitem__(self, rows: Tensor) -> LimitedBFGS:
+    def __getitem__(self, rows: Array | Tensor) -> LimitedBFGS:
         """A copy of some rows."""
+        rows = positions(rows, self.gamma.device)
         return LimitedBFGS(*(tensor[rows] for tensor in self.tensors().values()))
 
-    def put(self, rows: Tensor, others: LimitedBFGS) -> None:
+    def put(self, rows: Array | Tensor, others: LimitedBFGS) -> None:
         """Replace some rows by all of ``others``."""
+        rows = positions(rows, self.gamma.device)
         for name, tensor in self.tensors().items():
             tensor[rows] = others.tensors()[name]
 
@@ -141,8 +158,9 @@ class LimitedBFGS:
         coefficients = coefficients.to(self.pairs.dtype)
         return with_stored(lambda pairs, c: bmm(c, pairs), self.pairs, rows, coefficients)
 
-    def products(self, rows: Tensor, V: Tensor) -> HessianProducts:
+    def products(self, rows: Array | Tensor, V: Tensor) -> HessianProducts:
         """One pass over the pairs for the Gram matrix, a second one for the combined vector."""
+        rows = positions(rows, V.device)
         inner = self._inner(rows, V)
         middle = self._middle(rows, inner)
         gamma = self.gamma[rows]
@@ -186,11 +204,18 @@ class LimitedBFGS:
         start = torch.where(count > m, count % m, torch.zeros_like(count))
         return (start + place) % m, place < count.clamp(max=m)
 
-    def update(self, rows: Tensor, s: Tensor, y: Tensor) -> None:
+    def reset(self, rows: Array | Tensor) -> None:
+        if len(rows):
+            rows = positions(rows, self.gamma.device)
+            self.count[rows], self.gamma[rows] = 0, 1.0
+
+    def update(self, rows: Array | Tensor, s: Tensor, y: Tensor) -> None:
+        rows = positions(rows, s.device)
         sy, ss, yy = dot(s, y).double(), dot(s, s).double(), dot(y, y).double()
         good = sy > CURVATURE * (ss * yy).sqrt()
         if not bool(good.all()):
-            rows, s, y, sy, yy = rows[good], s[good], y[good], sy[good], yy[good]
+            kept = good.nonzero().squeeze(-1)
+            rows, s, y, sy, yy = rows[kept], s[kept], y[kept], sy[kept], yy[kept]
         if rows.numel() == 0:
             return
         m = self.memory

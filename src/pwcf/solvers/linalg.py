@@ -8,10 +8,13 @@ row is computed as two equal ones; elementwise products followed by a sum are sa
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+
+from pwcf.solvers.host import Array, positions
 
 
 def bmm(left: Tensor, right: Tensor) -> Tensor:
@@ -56,6 +59,12 @@ def _even(matrix: Tensor) -> Tensor:
     return matrix
 
 
+@lru_cache(maxsize=8)
+def identity(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The identity (n, n), to be read only."""
+    return torch.eye(n, dtype=dtype, device=device)
+
+
 def add_product_(base: Tensor, left: Tensor, right: Tensor) -> None:
     """base += left right, batched, the same bits for any batch size."""
     if left.shape[0] == 1:
@@ -64,23 +73,28 @@ def add_product_(base: Tensor, left: Tensor, right: Tensor) -> None:
         base.baddbmm_(left, right)
 
 
-def with_stored(product: Callable[[Tensor, Tensor], Tensor], store: Tensor, rows: Tensor, part: Tensor) -> Tensor:
+def with_stored(
+    product: Callable[[Tensor, Tensor], Tensor], store: Tensor, rows: Array | Tensor, part: Tensor
+) -> Tensor:
     """product(store[rows], part) for a batched product. Where ``rows`` are most of a large store it is not copied.
 
     The whole store with zeros beside ``part`` is read once; a copy of some rows is read, written and read again.
     """
-    b, r = store.shape[0], rows.numel()
+    b, r = store.shape[0], len(rows)
     if r == b:
         return product(store, part)
+    rows = positions(rows, store.device)
     row, extra = store[0].numel(), 2 * part[:1].numel()
     if b * (row + extra) < 3 * r * row:
         return product(store, spread(part, rows, b))[rows]
     return product(store[rows], part)
 
 
-def spread(part: Tensor, rows: Tensor, b: int) -> Tensor:
+def spread(part: Tensor, rows: Array | Tensor, b: int) -> Tensor:
     """``part`` at its ``rows`` among b, zeros elsewhere."""
-    return part if rows.numel() == b else part.new_zeros(b, *part.shape[1:]).index_copy(0, rows, part)
+    if len(rows) == b:
+        return part
+    return part.new_zeros(b, *part.shape[1:]).index_copy(0, positions(rows, part.device), part)
 
 
 def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
@@ -101,15 +115,3 @@ def norm(vector: Tensor) -> Tensor:
 def weighted(weights: Tensor, V: Tensor) -> Tensor:
     """sum_k weights_k V_k: (r, k), (r, k, n) -> (r, n)."""
     return bmm(weights.to(V.dtype).unsqueeze(1), V).squeeze(1)
-
-
-def portions(rows: Tensor, size: int) -> list[Tensor]:
-    """``rows`` in pieces of at most ``size``."""
-    return [rows[start : start + size] for start in range(0, rows.numel(), size)]
-
-
-def select(tensor: Tensor, rows: Tensor) -> Tensor:
-    """tensor[rows] for indices or a mask, without a copy when it is all of them."""
-    if rows.dtype == torch.bool:
-        return tensor if bool(rows.all()) else tensor[rows]
-    return tensor if rows.numel() == tensor.shape[0] else tensor[rows]

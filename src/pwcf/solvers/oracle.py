@@ -13,12 +13,15 @@ from torch import Tensor
 from pwcf.solvers.bounds import Bounds
 from pwcf.solvers.constraints import Constraint
 from pwcf.solvers.folding import fold
+from pwcf.solvers.units import Units
 
 Function = Callable[..., Any]
 
 
 # Columns behind folds that the stopping test looks at one by one; its QP grows with the cube of their number.
 MAX_COMPONENTS = 128
+# Up to so many columns of a function are differentiated one by one: a vmap costs as much as about three passes back.
+FEW_COLUMNS = 3
 # Rows that the functions are checked with: a check of all costs as much as an evaluation and a half.
 CHECKED_ROWS = 8
 _NEEDS_ROWS = (
@@ -31,12 +34,11 @@ _NEEDS_ROWS = (
 class Evaluation(NamedTuple):
     """Values and gradients of f and all constraint columns for a rows.
 
-    ``values`` (a, 1+p) in float64, ``gradients`` (a, 1+p, n), and ``finite`` (a,): whether all of them are.
+    ``values`` (a, 1+p) in float64 and ``gradients`` (a, 1+p, n), as the functions give them: finite or not.
     """
 
     values: Tensor
     gradients: Tensor
-    finite: Tensor
 
 
 @dataclass
@@ -58,8 +60,10 @@ class Oracle:
     the whole batch (found out by a trial) is served whole batches; then rows cannot be queued.
     """
 
-    def __init__(self, objective: Function, constraints: Sequence[Constraint], shape: torch.Size, batch: int) -> None:
-        self.shape, self.batch = shape, batch
+    def __init__(
+        self, objective: Function, constraints: Sequence[Constraint], shape: torch.Size, batch: int, unit: Units
+    ) -> None:
+        self.shape, self.batch, self.unit = shape, batch, unit
         self.constraints = tuple(constraints)
         self.objective = _source(objective, "objective")
         self.sources = [
@@ -123,10 +127,7 @@ class Oracle:
             outputs = self._outputs(point, rows)
             gradients = _gradients(outputs, point)
         values = torch.cat([o.detach() for o in outputs], 1).double()
-        finite = torch.isfinite(values).all(1) & torch.isfinite(gradients.flatten(1).sum(1))
-        if not bool(finite.all()):
-            gradients = torch.where(finite[:, None, None], gradients, torch.zeros_like(gradients))
-        return Evaluation(values, gradients, finite)
+        return Evaluation(values, gradients)
 
     def components(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
         """The columns behind the folds, one by one: values (a, k), gradients (a, k, n), equality (k,).
@@ -142,7 +143,7 @@ class Oracle:
             outputs = []
             for constraint, source in folded:
                 assert source is not None
-                value = source(point.reshape(-1, *self.shape), rows)
+                value = source(self.unit.to_user(point, rows).reshape(-1, *self.shape), rows)
                 outputs.append(_column(value, x.shape[0], constraint.name, False))
             if sum(o.shape[1] for o in outputs) > MAX_COMPONENTS:
                 return None
@@ -158,6 +159,7 @@ class Oracle:
 
     def _outputs(self, x: Tensor, rows: Tensor) -> list[Tensor]:
         """[f (a, 1), columns of each constraint (a, k)], through the whole batch if need be."""
+        x = self.unit.to_user(x, rows)
         if self.whole_batch is None:
             return self._call(x.reshape(-1, *self.shape), rows)
         full = self.whole_batch.clone().index_copy(0, rows, x)
@@ -224,7 +226,7 @@ class Oracle:
                     f"{label}: the value of a row changes when other rows change; expected a function that treats "
                     "rows independently, (b, ...) -> (b,) (no mean or sum over the batch, no batch norm in train mode)"
                 )
-        self.whole_batch = x.detach().clone()
+        self.whole_batch = self.unit.to_user(x, rows).detach().clone()
 
     def _others_moved(self, x: Tensor, pick: Tensor) -> Tensor:
         """x with all rows but ``pick`` moved a little, each by another amount: equal rows would hide a coupling."""
@@ -237,21 +239,25 @@ class Oracle:
 
     def _evaluate_whole(self, x: Tensor, rows: Tensor) -> list[Tensor]:
         with torch.no_grad():
-            return self._call(x.reshape(-1, *self.shape), rows)
+            return self._call(self.unit.to_user(x, rows).reshape(-1, *self.shape), rows)
 
 
 def _source(function: Function, label: str) -> _Source:
     if not callable(function):
         raise TypeError(f"{label}: expected a function (b, ...) -> (b,), found {type(function).__name__}")
+    return _Source(function, takes_rows(function))
+
+
+def takes_rows(function: Function) -> bool:
+    """Whether a function of the user wants the row indices as its second argument."""
     target = function.forward if isinstance(function, torch.nn.Module) else function
     try:
         parameters = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):
-        return _Source(function, False)
+        return False
     positional = [q for q in parameters if q.kind in (q.POSITIONAL_ONLY, q.POSITIONAL_OR_KEYWORD)]
     required = [q for q in positional if q.default is q.empty]
-    takes_rows = len(required) >= 2 or any(q.name == "rows" for q in positional[1:])
-    return _Source(function, takes_rows)
+    return len(required) >= 2 or any(q.name == "rows" for q in positional[1:])
 
 
 def _column(value: Any, a: int, label: str, single: bool) -> Tensor:
@@ -270,32 +276,35 @@ def _column(value: Any, a: int, label: str, single: bool) -> Tensor:
 
 def _gradients(outputs: Sequence[Tensor], x: Tensor) -> Tensor:
     """Gradients of every column with respect to its own row: (a, columns, n)."""
-    columns = [o[:, j] for o in outputs for j in range(o.shape[1])]
-    result = x.new_zeros(x.shape[0], len(columns), x.shape[1])
-    start = 0
-    for index, output in enumerate(outputs):
-        k = output.shape[1]
-        last = index == len(outputs) - 1
-        if output.requires_grad:
-            result[:, start : start + k] = _jacobian(output, x, keep=not last)
-        start += k
-    return result
+    a, n = x.shape
+    last = len(outputs) - 1
+    parts = [
+        _jacobian(output, x, keep=index < last) if output.requires_grad else x.new_zeros(a, output.shape[1], n)
+        for index, output in enumerate(outputs)
+    ]
+    return parts[0] if last == 0 else torch.cat(parts, 1)
 
 
 def _jacobian(output: Tensor, x: Tensor, keep: bool) -> Tensor:
     """Gradients of the columns of one output (a, k): (a, k, n). Many columns go through one vmap."""
     a, k = output.shape
-    if k > 1:
+    if k > FEW_COLUMNS:
         seeds = torch.eye(k, dtype=output.dtype, device=output.device).unsqueeze(1).expand(k, a, k)
         try:
             (grad,) = torch.autograd.grad(output, x, seeds, retain_graph=True, allow_unused=True, is_grads_batched=True)
             return x.new_zeros(a, k, x.shape[1]) if grad is None else grad.transpose(0, 1).to(x.dtype)
         except RuntimeError:  # an operation without a batching rule: column by column
             pass
+    seeds = torch.ones_like(output)
+    if k > 1:
+        seeds = torch.eye(k, dtype=output.dtype, device=output.device).unsqueeze(1).expand(k, a, k)
     grads = []
     for j in range(k):
-        (grad,) = torch.autograd.grad(output[:, j].sum(), x, retain_graph=keep or j < k - 1, allow_unused=True)
+        seed = seeds[j] if k > 1 else seeds
+        (grad,) = torch.autograd.grad(output, x, seed, retain_graph=keep or j < k - 1, allow_unused=True)
         grads.append(torch.zeros_like(x) if grad is None else grad)
+    if k == 1:
+        return grads[0].unsqueeze(1)
     return torch.stack(grads, 1) if grads else x.new_zeros(a, 0, x.shape[1])
 
 

@@ -1,9 +1,12 @@
 """Optimisation problems with a known optimum, as objects: for tests, benchmarks and examples.
 
 ``all_problems()`` gives every one with its default size, ``get(name, n=...)`` one of them; each is also a
-factory function of this package, e.g. ``maxq(n=50)``.
+factory function of this package, e.g. ``maxq(n=50)`` or ``hs71()``.
 """
 
+from collections.abc import Callable
+
+from pwcf.testproblems import approximation, complementarity, hock_schittkowski, minimax, nonsmooth
 from pwcf.testproblems.constrained import (
     active_faces_l1_sphere,
     chained_cb3_i_pairs,
@@ -32,32 +35,7 @@ from pwcf.testproblems.geometry import (
     projection_polyhedron,
     projection_simplex,
 )
-from pwcf.testproblems.hock_schittkowski import (
-    hs6,
-    hs7,
-    hs10,
-    hs12,
-    hs21,
-    hs26,
-    hs28,
-    hs35,
-    hs39,
-    hs40,
-    hs42,
-    hs43,
-    hs48,
-    hs51,
-    hs71,
-    hs76,
-    hs100,
-    hs113,
-)
-from pwcf.testproblems.problem import (
-    TestProblem,
-    all_problems,
-    get,
-    names,
-)
+from pwcf.testproblems.problem import TestProblem, all_problems, factory, get, names
 from pwcf.testproblems.structured import (
     lasso_box,
     least_absolute_deviations,
@@ -88,6 +66,7 @@ __all__ = [
     "active_faces",
     "active_faces_l1_sphere",
     "all_problems",
+    "approximation",
     "brown_2",
     "cb2",
     "chained_cb3_i",
@@ -105,26 +84,10 @@ __all__ = [
     "classifier_l2",
     "classifier_linf",
     "classifier_linf_slack",
+    "complementarity",
     "get",
     "granso_rosenbrock",
-    "hs6",
-    "hs7",
-    "hs10",
-    "hs12",
-    "hs21",
-    "hs26",
-    "hs28",
-    "hs35",
-    "hs39",
-    "hs40",
-    "hs42",
-    "hs43",
-    "hs48",
-    "hs51",
-    "hs71",
-    "hs76",
-    "hs100",
-    "hs113",
+    "hock_schittkowski",
     "lasso_box",
     "least_absolute_deviations",
     "linear_l1_ball",
@@ -139,9 +102,11 @@ __all__ = [
     "max_eigenvalue",
     "maxq",
     "maxq_l1_ball",
+    "minimax",
     "mxhilb",
     "mxhilb_corner",
     "names",
+    "nonsmooth",
     "projection_l1_ball",
     "projection_linf_ball",
     "projection_lp_ball",
@@ -151,3 +116,11 @@ __all__ = [
     "spectral_norm",
     "wolfe",
 ]
+
+
+def __getattr__(name: str) -> Callable[..., TestProblem]:
+    """The factory functions that are not listed above, e.g. ``hs71``: their modules register more than a hundred."""
+    try:
+        return factory(name)
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

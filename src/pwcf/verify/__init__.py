@@ -1,6 +1,6 @@
 """Recheck, repair and evidence for the answers of any attack."""
 
-from pwcf.verify.evidence import AnswerEvidence, evidence_passes, gather_evidence
+from pwcf.verify.evidence import AnswerEvidence, LinearModelEvidence, evidence_passes, gather_evidence
 from pwcf.verify.recheck import Checked, recheck
 from pwcf.verify.repair import HALVINGS, OUTWARDS_PASSES, grid_passes, onto_grid, outwards, to_boundary, to_grid
 
@@ -9,6 +9,7 @@ __all__ = [
     "OUTWARDS_PASSES",
     "AnswerEvidence",
     "Checked",
+    "LinearModelEvidence",
     "evidence_passes",
     "gather_evidence",
     "grid_passes",

@@ -117,7 +117,7 @@ def test_images_with_a_row_that_failed_are_not_given_up_at_once() -> None:
     assert search._is_beyond(2.0).tolist() == [False] + [True] * (ROWS - 1)
     plan = stages(pwcf.MinRadius("l2").metric, 2000, 3)
     search.table.radius[:] = torch.inf
-    search._stage(plan[0], 0, None)
+    search.stage(plan[0], 0)
     assert search.doubtful.all()
     assert not search._is_beyond(0.0).any()
 

@@ -1,4 +1,4 @@
-"""Linearised subproblems against SciPy's LP and QP solvers."""
+"""Linearised subproblems against SciPy's LP and QP solvers; which rule a row follows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ import torch
 from scipy.optimize import linprog, minimize
 from torch import Tensor
 
-from pwcf.attacks.lmn.rules import onto_cut_and_box, sparse_on_cut
-from pwcf.metrics import L1, Linf, lp
+from pwcf.attacks.lmn.rules import (
+    REACH_MARGIN,
+    Iterate,
+    ReachFirst,
+    StepSchedule,
+    l2_rule,
+    onto_cut_and_box,
+    sparse_on_cut,
+)
+from pwcf.metrics import L1, L2, Linf, lp
 
 F64 = torch.float64
 N = 7
@@ -120,3 +128,23 @@ def test_a_cut_that_holds_moves_nothing() -> None:
     slack = (g * point).sum(-1) + 1
     assert torch.equal(onto_cut_and_box(point, g, slack, lower, upper), point)
     assert Linf().least_radius(point, g, slack, lower, upper).item() == 0
+
+
+def test_rows_without_a_point_go_straight_to_the_cut_and_later_to_landmarks() -> None:
+    x = torch.tensor([[0.6, 0.5], [0.6, 0.5]], dtype=torch.float64)
+    centre, g = torch.full_like(x, 0.5), torch.tensor([[1.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
+    c, one = torch.tensor([0.2, 0.2], dtype=torch.float64), torch.ones(2, dtype=torch.float64)
+    at = Iterate(
+        centre, x, x, c, g, torch.tensor([False, False]), 0.1 * one, None, one, torch.tensor([torch.inf, 0.3]),
+        torch.zeros_like(x[:1]), torch.ones_like(x[:1]), None,
+    )  # fmt: skip
+    schedule, memory = StepSchedule(0.2, 0.2, 0.0, 0.0), torch.zeros_like(c)
+    rule = ReachFirst(l2_rule, 11, L2(), patience=4)
+    usual, _ = l2_rule(at, schedule, 0.1, memory)
+    straight, _ = rule(at, schedule, 0.1, memory)
+    # Beyond the cut at .4 by a twentieth of c and by the margin; no pull towards the image.
+    torch.testing.assert_close(straight[0, 0].item(), 0.4 - 0.05 * 0.2 - REACH_MARGIN * 0.1)
+    assert torch.equal(straight[1], usual[1])
+    late, _ = rule(at, schedule, 0.4, memory)
+    assert late[0].tolist() == [0.0, 0.0]  # the dark image
+    assert torch.equal(late[1], usual[1])

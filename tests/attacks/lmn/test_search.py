@@ -96,6 +96,25 @@ def test_a_norm_without_an_exponent_has_exact_radii(budget: int, spread: float) 
     assert (ratio <= 1 + 1e-4).all()
 
 
+@pytest.mark.parametrize("norm", ["l1", "l1.5", "l2", "l8", "linf"])
+def test_few_passes_find_every_sample_of_a_curved_model(norm: str) -> None:
+    generator = torch.Generator().manual_seed(3)
+    W, U = torch.randn(N, 40, generator=generator), torch.randn(40, CLASSES, generator=generator)
+    classifier = Classifier(lambda x: torch.tanh((x - 0.5) @ W) @ U)
+    images = torch.rand(ROWS, N, generator=generator)
+    labels, problem = classifier(images).argmax(1), MinRadius(norm)
+
+    def radii(budget: int) -> Tensor:
+        model = CountedClassifier(classifier, ROWS)
+        points = _points(model, problem, images, labels, budget)
+        assert (model.passes.total <= budget).all()
+        return recheck(model, problem, images, labels, points).distance
+
+    few, many = radii(30), radii(2000)
+    assert torch.isfinite(few).all()
+    assert few.mean() <= 1.3 * many.mean()
+
+
 @NORMS
 def test_a_sample_has_the_same_answer_in_any_company(norm: str) -> None:
     _, images, labels, W, b = _linear(1)
@@ -154,7 +173,10 @@ def test_rows_without_a_target_aim_at_the_largest_other_logit() -> None:
         (2, 2000, False, 0),
         (4, 2000, False, 0),
         (5, 1000, False, 1),
-        (10, 200, False, 0),
+        (2, 200, False, 0),
+        (10, 50, False, 1),
+        (10, 200, False, 1),
+        (10, 200, True, 0),
         (10, 1000, False, 1),
         (10, 2000, True, 0),
     ],

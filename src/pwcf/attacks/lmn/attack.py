@@ -20,12 +20,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pwcf._common import rows as batch_rows
 from pwcf._common.rng import noise_of, seeds_of
+from pwcf.attacks.agreement import Searches
 from pwcf.attacks.base import ANY, Answer, Attack, Diagnostics, Task, needs_slope, resolve_targets
 from pwcf.attacks.lmn.general_metric import Curvature, GeneralMetricRule, HessianStore, degrees, polish_with_solver
 from pwcf.attacks.lmn.rules import Iterate
-from pwcf.attacks.lmn.schedule import SHORT_TARGETS, Phase, Stage, candidates, plan_for, stages
-from pwcf.attacks.lmn.starts import Landmark, TargetTable, boundary_points, landmark
+from pwcf.attacks.lmn.schedule import SHORT_TARGETS, Phase, Stage, candidates, endless, is_short, plan_for, stages
+from pwcf.attacks.lmn.starts import LANDMARKS, Landmark, TargetTable, boundary_points, landmark
+from pwcf.attacks.lmn.until_converged import until_converged
 from pwcf.losses import margin, mask_label
 from pwcf.metrics import HasHalfspaceStep, dual_norm
 from pwcf.problems import Problem, is_surely_wrong
@@ -36,6 +39,8 @@ from pwcf.solvers import LimitedBFGS
 NOISE_LINF, NOISE_L2 = 0.75, (1.8, 3.6)
 # Noise where nothing is known yet, in units of the box, in turn: far enough to leave a region without slope.
 NOISE_BLIND = (0.25, 0.5, 1.0)
+# Noise on landmarks, in units of the box, so that the same one leads to different searches.
+NOISE_LANDMARK = 0.25
 # Noise by which the growth of a distance is looked at, in units of the box.
 NOISE_LOOK = 0.02
 # After this stage noise and two landmarks have been tried: the radius is trusted where a row of the first look found
@@ -54,6 +59,7 @@ class Lmn(Attack):
     """Linearised minimum norm: exact steps where the metric has structure, else steps along its gradient."""
 
     name: str = "lmn"
+    converges = True
 
     @property
     def about(self) -> str:
@@ -114,24 +120,42 @@ class LmnSearch:
 
         Stages are made from the budget, unless there is a plan.
         """
+        limit = self.passes() + self.task.budget
         logits = self.task.model.logits(self.task.images, self.task.samples)
         budget = self.task.budget - (self.task.known is not None)  # a look at what is known
+        if plan is None and self.eps is None:
+            parts = endless(self.metric, budget, 2 if self.task.problem.targeted else logits.shape[1])
+            if parts is not None:
+                self._begin(self._choose_targets(logits, parts.first[0].targets))
+                return until_converged(self, parts, limit)
         plan = plan or stages(self.metric, budget, 2 if self.task.problem.targeted else logits.shape[1])
         self._begin(self._choose_targets(logits, max(stage.targets for stage in plan)))
-        still_helping = None
+        still_helping, ends = None, []
         restarts = [number for number, stage in enumerate(plan) if stage.is_restart]
         for number, stage in enumerate(plan):
             if len(restarts) >= SEVERAL and number == restarts[len(restarts) // 2]:
                 half_way = self.table.best()[0]
+            end = torch.full_like(self.centre[:, 0], torch.nan)
             for columns in self._waves(stage):
-                self._stage(stage, number, columns)
+                was_open = self._open()
+                found = self.stage(stage, number, columns)
+                end = torch.where(was_open, torch.fmin(end, found), end)
+            if stage.start != "best":
+                ends.append(end)
             if number == TRUSTED:
                 self.doubtful[:] = False
             self.hopeless |= self._is_beyond(stage.hopeless)
             if len(restarts) >= SEVERAL and number == restarts[-1]:
                 still_helping = self._still_helping(half_way)
-        points = self.table.best()[1].view(-1, *self.shape)
-        return Answer(points, Diagnostics(still_helping=still_helping))
+        radius, points = self.table.best()
+        far = torch.tensor([stage.start == "landmark" for stage in plan if stage.start != "best"], device=radius.device)
+        searches = Searches(torch.stack(ends, 1), far.expand(len(radius), -1))
+        diagnostics = Diagnostics(still_helping=still_helping, searches=searches, nearest=radius)
+        return Answer(points.view(-1, *self.shape), diagnostics)
+
+    def passes(self) -> Tensor:
+        """(n,) what the images have cost so far."""
+        return self.task.model.passes.total[self.task.samples.cpu()]
 
     def _still_helping(self, half_way: Tensor) -> Tensor | None:
         """(n,) whether the later restarts found something clearly nearer; None for metrics without structure.
@@ -146,6 +170,7 @@ class LmnSearch:
         self.table = TargetTable(targets, self.centre)
         nobody = torch.zeros_like(targets[:, 0], dtype=torch.bool)
         self.hopeless, self.doubtful = nobody, nobody.clone()
+        self.working, self.began_far = ~nobody, nobody.clone()
         unknown = torch.full_like(self.centre[:, 0], torch.inf)
         self.by_noise, self.by_landmarks = unknown, unknown.clone()  # least radii that stages of either kind found
         if self.task.known is not None:
@@ -173,6 +198,10 @@ class LmnSearch:
         if plan_for(self.metric).depth_first and not self.task.problem.targeted and classes > 2:
             likeliest = mask_label(logits, self.task.labels).topk(count - 1, dim=1).indices
             return torch.cat([torch.full_like(self.task.labels, ANY).unsqueeze(1), likeliest], 1)
+        if count < classes - 1 and not self.task.problem.targeted and is_short(self.metric, self.task.budget, classes):
+            # At the image ANY is the likeliest class.
+            likeliest = mask_label(logits, self.task.labels).topk(count, dim=1).indices
+            return torch.cat([torch.full_like(self.task.labels, ANY).unsqueeze(1), likeliest[:, 1:]], 1)
         several = count > SHORT_TARGETS and not self.task.problem.targeted
         count -= several  # one place is that of ANY
         others = mask_label(logits, self.task.labels)
@@ -197,7 +226,7 @@ class LmnSearch:
         everyone = torch.arange(len(classes), device=classes.device)
         columns = []
         for target in classes.unbind(1):
-            _, _, c, g = self._linearise(everyone, self.centre, target)
+            _, _, c, g = self.linearise(everyone, self.centre, target)
             size = dual_norm(self.metric, g)
             columns.append(torch.nan_to_num(c / size.clamp(min=torch.finfo(c.dtype).tiny), nan=torch.inf))
         return torch.stack(columns, 1)
@@ -215,13 +244,19 @@ class LmnSearch:
             return [columns]
         return columns.tensor_split([end for end in WAVES if end < stage.targets])
 
-    def _stage(self, stage: Stage, number: int, columns: Tensor | None) -> None:
+    def stage(self, stage: Stage, number: int, columns: Tensor | None = None, kinds: Tensor | None = None) -> Tensor:
+        """One stage of all images that need work; (n,) the least radii that it found by itself, inf where none.
+
+        Restarts begin where the stage says or, if they are given, at these ``kinds`` (n,) of places: 0 for
+        noise, else a landmark's place in LANDMARKS, counted from 1. ``began_far`` then tells which did so far away.
+        """
+        ends = torch.full_like(self.centre[:, 0], torch.inf)
         is_open = self._open()
         if columns is not None and columns[0] >= WAVES[-1]:
-            is_open &= ~self._is_beyond(stage.far)
+            is_open = is_open & ~self._is_beyond(stage.far)
         open_images = is_open.nonzero().squeeze(1)
         if not len(open_images):
-            return
+            return ends
         if columns is not None:
             chosen = columns.expand(len(open_images), -1)
         elif stage.is_restart:
@@ -229,22 +264,25 @@ class LmnSearch:
         else:
             chosen = self.table.nearest(open_images, stage.targets)
         image, column = open_images.repeat_interleave(chosen.shape[1]), chosen.flatten()
-        x = self._start(stage, number, open_images, column)
+        if stage.close < math.inf:
+            close = self.table.radius[image, column] <= stage.close * self.table.radius[image].amin(1)
+            image, column = image[close], column[close]
+        x = self._start(stage, number, open_images, image, column, kinds)
         reached = self.table.targets[image, column]
         if not stage.phases:
             best, best_x = polish_with_solver(self.task, image, reached, x, 2 * stage.evaluations)
             self.table.store(image, column, best, best_x, reached)
-            return
+            return ends
         best = torch.full_like(x[:, 0], torch.inf)
         rows = LmnRows(image, column, self.centre[image], x, x, torch.zeros_like(best), best, x.clone(), reached)
         for phase in stage.phases:
-            x = torch.where(torch.isfinite(rows.best).unsqueeze(-1), rows.best_x, rows.x)
-            rows = replace(rows, x=x, before=x, memory=self._memory(phase, rows))
-            for step in range(phase.steps):
-                rows = self._step(rows, phase, step / max(phase.steps - 1, 1))
-                if not len(rows.image):
-                    return
+            rows = self._phase(rows, phase)
+            if not len(rows.image):
+                return ends
         self._store(rows)
+        if stage.polish is not None:
+            rows = self._phase(rows.take(_best_of_each(rows)), stage.polish)
+            self._store(rows)
         if isinstance(rows.memory, Curvature):
             self.hessians.save(rows.image, rows.best, rows.memory)
         if stage.start == "image":
@@ -252,6 +290,17 @@ class LmnSearch:
         if stage.is_restart:
             found_by = self.by_noise if stage.start == "noise" else self.by_landmarks
             found_by.scatter_reduce_(0, rows.image, rows.best, "amin")
+        return ends.scatter_reduce(0, rows.image, rows.best, "amin")
+
+    def _phase(self, rows: LmnRows, phase: Phase) -> LmnRows:
+        """Rows go on from their best points; those that are left at the end."""
+        x = torch.where(torch.isfinite(rows.best).unsqueeze(-1), rows.best_x, rows.x)
+        rows = replace(rows, x=x, before=x, memory=self._memory(phase, rows))
+        for step in range(phase.steps):
+            rows = self._step(rows, phase, step / max(phase.steps - 1, 1))
+            if not len(rows.image):
+                break
+        return rows
 
     def _memory(self, phase: Phase, rows: LmnRows) -> LimitedBFGS | Tensor:
         """What the rule of a phase begins with."""
@@ -264,11 +313,11 @@ class LmnSearch:
 
     def _step(self, rows: LmnRows, phase: Phase, share: float) -> LmnRows:
         x = rows.x
-        wrong, other, c, g = self._linearise(rows.image, x, self.table.targets[rows.image, rows.column])
+        wrong, other, c, g = self.linearise(rows.image, x, self.table.targets[rows.image, rows.column])
         radius, slope = self._distance(rows, x)
-        better = (wrong & (radius < rows.best)).nonzero().squeeze(1)
-        # Rows own these: they are written in place, a few rows at a time.
-        rows.best[better], rows.best_x[better], rows.reached[better] = radius[better], x[better], other[better]
+        better = wrong & (radius < rows.best)
+        # Rows own these: they are written in place.
+        batch_rows.overwrite(better, (rows.best, radius), (rows.best_x, x), (rows.reached, other))
         staying = self._staying(rows)
         if staying is not None:
             rows, slope = rows.take(staying), None if slope is None else slope[staying]
@@ -283,8 +332,9 @@ class LmnSearch:
         )  # fmt: skip
         following, memory = phase.rule(at, phase.schedule, share, rows.memory)
         # Where the model gives NaN or inf there is no linear model; half way back is nearer to where it was defined.
-        lost = (~torch.isfinite(c + following.sum(1))).nonzero().squeeze(1)
-        following[lost] = 0.5 * (x[lost] + at.centre[lost])
+        lost = ~torch.isfinite(c + following.sum(1))
+        if not batch_rows.waits_are_free(lost) or bool(lost.any()):
+            batch_rows.overwrite(lost, (following, 0.5 * (x + at.centre)))
         return replace(rows, x=following, before=x, memory=memory)
 
     def _box(self, image: Tensor) -> tuple[Tensor, Tensor]:
@@ -308,7 +358,7 @@ class LmnSearch:
     def _open(self) -> Tensor:
         """(n,) whether an image still needs work."""
         if self.eps is None:
-            return torch.ones_like(self.hopeless)
+            return self.working
         return (self.table.radius.amin(1) > self.eps) & ~self.hopeless
 
     def _is_beyond(self, limit: float) -> Tensor:
@@ -319,9 +369,10 @@ class LmnSearch:
         everyone = torch.arange(len(radius), device=radius.device)
         return torch.isfinite(radius) & (self._in_eps(radius, everyone) > limit) & ~self.doubtful
 
-    def _start(self, stage: Stage, number: int, images: Tensor, column: Tensor) -> Tensor:
-        """(r, n) where the rows of these images begin, as many for each."""
-        image = images.repeat_interleave(len(column) // len(images))
+    def _start(
+        self, stage: Stage, number: int, images: Tensor, image: Tensor, column: Tensor, kinds: Tensor | None
+    ) -> Tensor:
+        """(r, n) where the rows of these images begin; with noise, as many of each."""
         centre = self.centre[image]
         if stage.start == "image":
             return centre
@@ -339,11 +390,26 @@ class LmnSearch:
         size = torch.where(torch.isfinite(radius), size, torch.full_like(size, blind))
         noise = noise_of([self.seeds[i] + number for i in images.tolist()], len(column), centre)
         start = torch.clamp(centre + size[image].unsqueeze(-1) * noise, self.lower[image], self.upper[image])
+        self.began_far = torch.zeros_like(self.began_far)
+        if kinds is not None:
+            start = self._at_landmarks(kinds, number, images, image, start)
+            stage = replace(stage, landmarks=LANDMARKS)  # for images without any point
         seeking = images[self._seeks_landmarks(stage, number, radius)[images]]
         if stage.landmarks and len(seeking):
             found, point[seeking] = self._towards(stage.landmarks, seeking)
+            self.began_far[seeking[found]] = True
             start = torch.where(torch.isin(image, seeking[found]).unsqueeze(-1), point[image], start)
         return start
+
+    def _at_landmarks(self, kinds: Tensor, number: int, images: Tensor, image: Tensor, start: Tensor) -> Tensor:
+        """The starts (r, n), those of images whose kind is a landmark towards it, as far as the boundary."""
+        point = self.centre.clone()
+        for kind, name in enumerate(LANDMARKS, start=1):
+            seeking = images[kinds[images] == kind]
+            if len(seeking):
+                found, point[seeking] = self._towards((name,), seeking, number)
+                self.began_far[seeking[found]] = True
+        return torch.where(self.began_far[image].unsqueeze(-1), point[image], start)
 
     def _seeks_landmarks(self, stage: Stage, number: int, radius: Tensor) -> Tensor:
         """(n,) images without any point so far; in landmark stages all images, later those that gained by landmarks."""
@@ -351,8 +417,11 @@ class LmnSearch:
             return torch.isinf(radius)
         return self.by_landmarks <= self.by_noise if number > TRUSTED else torch.ones_like(self.doubtful)
 
-    def _towards(self, names: Sequence[Landmark], images: Tensor) -> tuple[Tensor, Tensor]:
-        """(m,) whether a landmark of these images is misclassified, (m, n) misclassified points on the way to it."""
+    def _towards(self, names: Sequence[Landmark], images: Tensor, again: int | None = None) -> tuple[Tensor, Tensor]:
+        """(m,) whether a landmark of these images is misclassified, (m, n) misclassified points on the way to it.
+
+        With noise where the same landmark may be tried ``again``, in a restart of this number.
+        """
         labels, samples = self.task.labels[images], self.task.samples[images]
         centre, lower, upper = self.centre[images], self.lower[images], self.upper[images]
 
@@ -360,7 +429,12 @@ class LmnSearch:
             logits = self.task.model.logits(x.view(-1, *self.shape), samples[rows])
             return is_surely_wrong(logits, labels[rows], self.task.problem.targeted)
 
-        return boundary_points(is_wrong, centre, [landmark(name, centre, lower, upper) for name in names])
+        marks = [landmark(name, centre, lower, upper) for name in names]
+        if again is not None:
+            size = NOISE_LANDMARK * (self.task.model.bounds[1] - self.task.model.bounds[0])
+            noise = noise_of([self.seeds[i] + again for i in images.tolist()], len(images), centre)
+            marks = [torch.clamp(mark + size * noise, lower, upper) for mark in marks]
+        return boundary_points(is_wrong, centre, marks)
 
     def _distance(self, rows: LmnRows, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Distance of x (r, n) from its image, with its gradient where the rule has nothing better."""
@@ -388,7 +462,7 @@ class LmnSearch:
         points = there, torch.lerp(self.centre, there, 0.5)
         return degrees(*(self.measure.values(each.view(-1, *self.shape), everyone) for each in points))
 
-    def _linearise(self, image: Tensor, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def linearise(self, image: Tensor, x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """At x (r, n): whether it is misclassified, the likeliest class beside the label, c and its gradient.
 
         c is that towards the targets (r,), scaled so that the largest entry of the gradient is 1.
@@ -411,3 +485,13 @@ class LmnSearch:
         # A logit is a sum of about g_i x_i: of this size is what is rounded.
         terms = scale * g.norm(dim=1) * x.norm(dim=1)
         return is_surely_wrong(logits, labels, targeted, terms), mask_label(logits, labels).argmax(1), c, g
+
+
+def _best_of_each(rows: LmnRows) -> Tensor:
+    """(m,) of every image the row that has come nearest, the first of equal ones."""
+    by_radius = rows.best.argsort(stable=True)
+    order = by_radius[rows.image[by_radius].argsort(stable=True)]
+    image = rows.image[order]
+    first = torch.ones_like(image, dtype=torch.bool)
+    first[1:] = image[1:] != image[:-1]
+    return order[first]

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from pwcf.attacks.lmn.starts import LANDMARKS, landmark
 from pwcf.metrics import HasHalfspaceStep, Linf, dual_norm
-from pwcf.metrics.halfspace import dot, least_zero
+from pwcf.metrics.halfspace import dot, least_zero, looks_now
 
 # The cut asks for this share of |c| more than the linear model does: the model errs by about that much.
 SURPLUS = 0.05
@@ -25,8 +26,15 @@ SURPLUS = 0.05
 MARGIN_END = 0.1
 # Longest step outwards of the linf rule, in units of the row's first radius: a first linearisation may be far off.
 OUTWARDS = 0.15
+# Rows on their way to the boundary aim this share of their distance beyond the cut: with less, those whose condition
+# is convex come closer and closer, and never cross.
+REACH_MARGIN = 0.3
+# Steps that all but a few rows on their way to the boundary need.
+PATIENCE = 8
 # How fast the bracketing search widens its interval. Where few entries move the zero is this far out again and again.
 WIDENING = 4.0
+# From eps times the limit, in double precision too, it is there after this many.
+WIDENINGS = 27
 # Steps of the bracketing search, where the function is neither convex nor concave; and how far beyond the cut it may
 # end, as a power of eps of the first excess.
 BRACKETINGS, BEYOND = 40, 0.5
@@ -136,22 +144,31 @@ class NormRule:
         return onto_cut_and_box(point, at.g, level, at.lower, at.upper), memory
 
 
-def linf_rule(at: Iterate, schedule: StepSchedule, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
+@dataclass(frozen=True)
+class LinfRule:
     """Choose a radius, smaller where x is misclassified, and project onto the cut and that ball.
 
     ``memory`` is the radius of the stage's first step, the scale of steps outwards.
     """
-    step = schedule.at(share)
-    radius, reach = at.radius, at.reach
-    least = Linf().least_radius(at.centre, at.g, reach, at.lower, at.upper)
-    memory = torch.where(memory > 0, memory, torch.maximum(least, radius))
-    outwards = torch.maximum((1 + step) * radius, torch.minimum(least, radius + OUTWARDS * memory))
-    t = torch.where(at.wrong, (1 - step) * radius, outwards)
-    t = torch.minimum(t, (1 - step / 2) * at.best).unsqueeze(-1)
-    lower, upper = torch.maximum(at.centre - t, at.lower), torch.minimum(at.centre + t, at.upper)
-    point = torch.clamp(torch.lerp(at.before, at.x, 1 + schedule.momentum), lower, upper)
-    level = at.level(schedule.margin_at(share) * at.g.abs().sum(-1) * t.squeeze(-1))
-    return onto_cut_and_box(point, at.g, level, lower, upper), memory
+
+    outwards: float = OUTWARDS
+    """longest step outwards"""
+    inwards: float = 1.0
+    """longest step inwards, in units of the schedule's, taken where the linear model promises as much"""
+
+    def __call__(self, at: Iterate, schedule: StepSchedule, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
+        step = schedule.at(share)
+        radius, reach = at.radius, at.reach
+        least = Linf().least_radius(at.centre, at.g, reach, at.lower, at.upper)
+        memory = torch.where(memory > 0, memory, torch.maximum(least, radius))
+        outwards = torch.maximum((1 + step) * radius, torch.minimum(least, radius + self.outwards * memory))
+        inwards = torch.clamp(least, (1 - self.inwards * step) * radius, (1 - step) * radius)
+        t = torch.where(at.wrong, inwards, outwards)
+        t = torch.minimum(t, (1 - step / 2) * at.best).unsqueeze(-1)
+        lower, upper = torch.maximum(at.centre - t, at.lower), torch.minimum(at.centre + t, at.upper)
+        point = torch.clamp(torch.lerp(at.before, at.x, 1 + schedule.momentum), lower, upper)
+        level = at.level(schedule.margin_at(share) * at.g.abs().sum(-1) * t.squeeze(-1))
+        return onto_cut_and_box(point, at.g, level, lower, upper), memory
 
 
 def l1_rule(at: Iterate, schedule: StepSchedule, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
@@ -175,6 +192,35 @@ class NearestPointRule:
             margin = schedule.margin_at(share) * dual_norm(self.metric, at.g) * at.radius
         level = at.level(margin)
         return self.metric.nearest_on_halfspace(at.centre, at.g, level, at.lower, at.upper), memory
+
+
+@dataclass(frozen=True)
+class ReachFirst:
+    """Another rule for rows with a misclassified point; the others go straight to one. For searches with few steps.
+
+    Straight is the shortest way from x onto the cut, without pull or momentum. Where gradients mislead, and there is no
+    point after some steps, the row tries the landmarks.
+    """
+
+    rule: StepRule
+    steps: int
+    """of the phase"""
+    metric: HasHalfspaceStep | None
+    """in whose sense the way is short; None: the rule itself reaches the boundary fast enough"""
+    patience: int = PATIENCE
+    """steps without a misclassified point after which a row looks for one at the landmarks, one a step"""
+
+    def __call__(self, at: Iterate, schedule: StepSchedule, share: float, memory: Tensor) -> tuple[Tensor, Tensor]:
+        following, memory = self.rule(at, schedule, share, memory)
+        turn = round(share * (self.steps - 1)) - self.patience
+        if 0 <= turn < len(LANDMARKS):
+            straight = landmark(LANDMARKS[turn], at.centre, at.lower, at.upper)
+        elif self.metric is not None:
+            level = at.level(REACH_MARGIN * dual_norm(self.metric, at.g) * at.radius)
+            straight = self.metric.nearest_on_halfspace(at.x, at.g, level, at.lower, at.upper)
+        else:
+            return following, memory
+        return torch.where(torch.isfinite(at.best).unsqueeze(-1), following, straight), memory
 
 
 # ---- the linearised problems, solved exactly ----------------------------------------------------------------------
@@ -253,15 +299,18 @@ def _bracketed(excess_at: Callable[[Tensor], Tensor], steepest: Tensor, limit: T
     high = torch.minimum(WIDENING * first.clamp(min=0) / steepest.clamp(min=tiny), limit)
     high = torch.maximum(high, eps * limit)  # steepest may have overflown
     at_high = excess_at(high)
-    while bool((short := (at_high > 0) & (high < limit)).any()):
+    for number in range(WIDENINGS):
+        short = (at_high > 0) & (high < limit)
+        if looks_now(limit, number) and not bool(short.any()):
+            break
         low, at_low = torch.where(short, high, low), torch.where(short, at_high, at_low)
         high = torch.where(short, torch.minimum(WIDENING * high, limit), high)
         at_high = excess_at(high)
     side, weight_low, weight_high = torch.zeros_like(limit), at_low, at_high
-    for _ in range(BRACKETINGS):
+    for number in range(BRACKETINGS):
         # Settled: nothing to do, nothing that can be done, or the upper end is just beyond the zero.
         going = (first > 0) & (at_high < -near)
-        if not bool(going.any()):
+        if looks_now(limit, number) and not bool(going.any()):
             break
         s = (low * weight_high - high * weight_low) / (weight_high - weight_low)
         s = torch.where((s > low) & (s < high), s, 0.5 * (low + high))

@@ -14,9 +14,18 @@ from itertools import chain, cycle, islice, repeat
 from typing import Literal
 
 from pwcf.attacks.lmn.general_metric import GeneralMetricRule
-from pwcf.attacks.lmn.rules import NearestPointRule, NormRule, StepRule, StepSchedule, l1_rule, l2_rule, linf_rule
+from pwcf.attacks.lmn.rules import (
+    LinfRule,
+    NearestPointRule,
+    NormRule,
+    ReachFirst,
+    StepRule,
+    StepSchedule,
+    l1_rule,
+    l2_rule,
+)
 from pwcf.attacks.lmn.starts import LANDMARKS, Landmark, landmark_passes
-from pwcf.metrics import L1, HasHalfspaceStep, Metric
+from pwcf.metrics import L1, L2, HasHalfspaceStep, Metric
 
 Start = Literal["image", "noise", "landmark", "best"]
 # The forward pass of the first look at the logits.
@@ -32,8 +41,22 @@ FIRST_SHARE, LAST_SHARE, LAST_ENOUGH = 0.2, 0.25, 160
 # With fewer steps an image than this, or a row of a restart, there is one look, as long as it can be.
 ENOUGH_FOR_RESTARTS, SHORTEST_RESTART = 150, 12
 
+# Such a short search has one untargeted row, or with as many steps for each another one for the second likeliest class
+# and one for the third: these share SHORT_SHARE of the steps, the nearest has the rest.
+SHORT_ROW, SHORT_SHARE = 18, 0.5
+# A search with restarts without end is made of the parts of one with this many passes, from as many steps on.
+TYPICAL, ENOUGH_FOR_LONG = 2000, 400
+# The best row of each search is polished by a few steps, more in l1, where ends lie farther apart; in the last part,
+# targets that are this close to the best.
+POLISH_STEPS, L1_POLISH_STEPS, CLOSE = 20, 40, 1.03
+
 L2_SCHEDULE = StepSchedule(0.2, 0.03, 0.9, 0.1)
-L2_SHORT_SCHEDULE = StepSchedule(0.2, 0.03, 0.9, 0.03)
+# A short search has larger steps and less momentum, of which few steps make nothing.
+SHORT_SCHEDULE, SHORT_L1_SCHEDULE = StepSchedule(0.4, 0.05, 0.6, 0.03), StepSchedule(0.25, 0.017, 0.85, 0.05)
+SHORT_LINF_SCHEDULE, SHORT_LINF_RULE = StepSchedule(0.3, 0.01, 0.5, 0.03), LinfRule(outwards=0.5, inwards=2.5)
+# Its nearest row goes on with steps smaller by this factor at first. A plan's last stage may take this share of all
+# steps.
+SHORT_FURTHER, SHORT_END = 0.6, 0.175
 L2_POLISH_SCHEDULE = StepSchedule(0.05, 0.01, 0.95, 0.01)
 # Where restarts begin, all further ones at noise; in the first, images of which nothing is known yet look for any
 # landmark. On nets with masked gradients landmarks lead to nearer minima (l2 and l1 on MNIST nets: 2 to 8 % nearer), on
@@ -109,11 +132,17 @@ class Stage:
     """max-loss: images whose radius after the likeliest targets is more than this many eps leave out the others"""
     hopeless: float = math.inf
     """max-loss: images whose radius after this stage is more than this many eps are given up"""
+    polish: Phase | None = None
+    """for the best row of every image, after all phases"""
+    close: float = math.inf
+    """with start "best": targets whose radius is more than this many times the best one are left out"""
 
     @property
     def steps(self) -> int:
         """Per image, all targets together, and what looking for the start costs."""
-        return self.targets * (self.evaluations + sum(phase.steps for phase in self.phases)) + _looking(self.landmarks)
+        each = self.evaluations + sum(phase.steps for phase in self.phases)
+        polish = 0 if self.polish is None else self.polish.steps
+        return self.targets * each + polish + _looking(self.landmarks)
 
     @property
     def is_restart(self) -> bool:
@@ -134,6 +163,9 @@ class SearchPlan:
     """The parts that a metric's search is made of."""
 
     short: PhaseMaker
+    """for a search too short for restarts"""
+    short_further: PhaseMaker
+    """for the nearest of its rows"""
     first: PhaseMaker
     restarts: Sequence[PhaseMaker]
     """taken in turn"""
@@ -152,10 +184,27 @@ class SearchPlan:
     last_enough: float = LAST_ENOUGH
     depth_first: bool = False
     """an untargeted row goes first, and deep: other rows find little that is nearer"""
+    polish: Phase | None = None
+    """for the best row of a search, so that its end can be compared with those of others"""
+
+
+def _reaching(
+    rule: StepRule, schedule: StepSchedule, metric: HasHalfspaceStep | None = None
+) -> tuple[PhaseMaker, PhaseMaker]:
+    """A short search: a misclassified point first, then the rule; and how its nearest row goes on.
+
+    That begins at the boundary, with smaller steps; where no row has reached it, at the landmarks.
+    """
+    smaller = replace(schedule, first=SHORT_FURTHER * schedule.first)
+    return (
+        lambda steps: (Phase(ReachFirst(rule, steps, metric), schedule, steps),),
+        lambda steps: (Phase(ReachFirst(rule, steps, metric, patience=0), smaller, steps),),
+    )
 
 
 def _smooth(
     rule: StepRule,
+    metric: HasHalfspaceStep,
     schedule: StepSchedule = L2_SCHEDULE,
     polish: StepSchedule = L2_POLISH_SCHEDULE,
     far: float = 1.5,
@@ -172,19 +221,23 @@ def _smooth(
         return Stage(targets, "best", phases(polish)(half)), Stage(targets, "best", (), evaluations=half)
 
     restarts = [phases(replace(schedule, margin=margin)) for margin in MARGINS]
-    short = phases(replace(schedule, margin=L2_SHORT_SCHEDULE.margin))
-    return SearchPlan(short, phases(schedule), restarts, 30, last, far, hopeless)
+    short = replace(SHORT_SCHEDULE, momentum=min(SHORT_SCHEDULE.momentum, schedule.momentum))
+    end = Phase(rule, polish, POLISH_STEPS)
+    return SearchPlan(*_reaching(rule, short, metric), phases(schedule), restarts, 30, last, far, hopeless, polish=end)
 
 
 def _linf() -> SearchPlan:
     def phases(steps: int) -> tuple[Phase, ...]:
-        return (Phase(linf_rule, LINF_SCHEDULE, steps),)
+        return (Phase(LinfRule(), LINF_SCHEDULE, steps),)
 
     def last(targets: int, steps: int) -> tuple[Stage, ...]:
         targets = min(2, targets)
-        return (Stage(targets, "best", (Phase(linf_rule, LINF_POLISH_SCHEDULE, steps // targets),)),)
+        return (Stage(targets, "best", (Phase(LinfRule(), LINF_POLISH_SCHEDULE, steps // targets),)),)
 
-    return SearchPlan(phases, phases, [phases], 33, last, 1.2, LINF_HOPELESS)
+    return SearchPlan(
+        *_reaching(SHORT_LINF_RULE, SHORT_LINF_SCHEDULE), phases, [phases], 33, last, 1.2, LINF_HOPELESS,
+        polish=Phase(LinfRule(), LINF_POLISH_SCHEDULE, POLISH_STEPS),
+    )  # fmt: skip
 
 
 def _straight_to_the_nearest_point(metric: HasHalfspaceStep, schedule: StepSchedule, steps: int) -> Stage:
@@ -211,7 +264,7 @@ def _l1() -> SearchPlan:
     vertex = _straight_to_the_nearest_point(L1(), VERTEX_SCHEDULE, VERTEX_STEPS)
     restarts = [phases(L2_SCHEDULE, replace(L1_SCHEDULE, momentum=momentum)) for momentum in L1_MOMENTA]
     return SearchPlan(
-        phases(L2_SHORT_SCHEDULE, L1_SCHEDULE),
+        *_reaching(l1_rule, SHORT_L1_SCHEDULE, L1()),
         phases(L2_SCHEDULE, L1_SCHEDULE),
         restarts,
         30,
@@ -219,6 +272,7 @@ def _l1() -> SearchPlan:
         L1_FAR,
         L1_HOPELESS,
         vertex,
+        polish=Phase(l1_rule, L1_POLISH_SCHEDULE, L1_POLISH_STEPS),
     )
 
 
@@ -243,7 +297,9 @@ def _general() -> SearchPlan:
 
     restarts = [by_way_of_l2, *(phases(replace(GENERAL_SCHEDULE, margin=margin)) for margin in MARGINS)]
     part = phases(GENERAL_SCHEDULE)
-    return SearchPlan(by_way_of_l2, part, restarts, GENERAL_RESTART, last, math.inf, GENERAL_HOPELESS, depth_first=True)
+    return SearchPlan(
+        by_way_of_l2, part, part, restarts, GENERAL_RESTART, last, math.inf, GENERAL_HOPELESS, depth_first=True
+    )
 
 
 def plan_for(metric: Metric) -> SearchPlan:
@@ -256,11 +312,11 @@ def plan_for(metric: Metric) -> SearchPlan:
     if p == math.inf:
         return _linf()
     if p == 2:
-        return _smooth(l2_rule, hopeless=L2_HOPELESS)
+        return _smooth(l2_rule, L2(), hopeless=L2_HOPELESS)
     if p is not None and p > 2:
-        return _smooth(NormRule(metric), STEEP_SCHEDULE, STEEP_POLISH_SCHEDULE)
+        return _smooth(NormRule(metric), metric, STEEP_SCHEDULE, STEEP_POLISH_SCHEDULE)
     # Between l1 and l2, and in norms of which nothing is known, first radii may be as far off as those of l1.
-    plan = _smooth(NormRule(metric), far=L1_FAR, hopeless=L1_HOPELESS)
+    plan = _smooth(NormRule(metric), metric, far=L1_FAR, hopeless=L1_HOPELESS)
     if p is not None:
         return plan
     # The pull of a norm that weighs entries differently creeps towards the answer (weights from .3 to 3: .4 % off).
@@ -271,6 +327,11 @@ def columns(plan: SearchPlan, classes: int) -> int:
     """How many rows an image may have: one for every other class and, where these are not few, one for ANY."""
     few = 1 if plan.depth_first else SHORT_TARGETS
     return classes if classes - 1 > few else classes - 1
+
+
+def is_short(metric: Metric, budget: int, classes: int) -> bool:
+    """Whether the search has no restarts."""
+    return not any(stage.is_restart for stage in stages(metric, budget, classes))
 
 
 def candidates(metric: Metric, budget: int, classes: int) -> int:
@@ -286,12 +347,12 @@ def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
     budget -= 2 * candidates(metric, budget, classes)
     plan = plan_for(metric)
     others = columns(plan, classes)
-    end = () if plan.end is None else (replace(plan.end, targets=min(plan.end.targets, others)),)
-    steps = (budget - LOOK) // 2 - sum(stage.steps for stage in end)
+    steps = (budget - LOOK) // 2
     if plan.depth_first:
         return _deep(plan, max(1, steps), others)
-    targets = max(1, min(SHORT_TARGETS, others, steps // 2))
-    short = Stage(targets, "image", plan.short(max(2, steps // targets))), *end
+    short = _short(plan, max(1, steps), others)
+    end = () if plan.end is None else (replace(plan.end, targets=min(plan.end.targets, others)),)
+    steps -= sum(stage.steps for stage in end)
     if steps < ENOUGH_FOR_RESTARTS:
         return short
     wanted = max(SHORT_TARGETS, round(FIRST_SHARE * steps / FIRST_STEPS))
@@ -310,6 +371,72 @@ def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
     return first, *_giving_up(restarts, plan.hopeless), *last, *end
 
 
+def _short(plan: SearchPlan, steps: int, others: int) -> tuple[Stage, ...]:
+    """As many rows as can reach the boundary, then the nearest of them."""
+    end = () if plan.end is None else (replace(plan.end, targets=1),)
+    if sum(stage.steps for stage in end) > SHORT_END * steps:
+        end = ()
+    steps -= sum(stage.steps for stage in end)
+    targets = max(1, min(SHORT_TARGETS, others, steps // SHORT_ROW))
+    if targets == 1:
+        return Stage(1, "image", plan.short(steps)), *end
+    look = Stage(targets, "image", plan.short(round(SHORT_SHARE * steps / targets)))
+    return look, Stage(1, "best", plan.short_further(steps - look.steps)), *end
+
+
+@dataclass(frozen=True)
+class EndlessPlan:
+    """The parts of a search that goes on until it has converged."""
+
+    first: tuple[Stage, ...]
+    targets: int
+    """of a restart"""
+    phases: Sequence[PhaseMaker]
+    steps: int
+    """of each row of a restart"""
+    last: tuple[Stage, ...]
+    polish: Phase | None = None
+    straight: Stage | None = None
+    """to the nearest point of the linear model at the image, which is the answer where the model is linear"""
+
+    def restart(self, number: int) -> Stage:
+        """Restart ``number``, counted from 1; where it starts is said elsewhere."""
+        phases = self.phases[(number - 1) % len(self.phases)](self.steps)
+        return Stage(self.targets, "noise", phases, polish=self.polish)
+
+    @property
+    def restart_passes(self) -> int:
+        """The most that a restart takes, for an image."""
+        return 2 * self.restart(1).steps + landmark_passes(LANDMARKS)
+
+    @property
+    def last_passes(self) -> int:
+        return 2 * sum(stage.steps for stage in self.last)
+
+
+def endless(metric: Metric, budget: int, classes: int) -> EndlessPlan | None:
+    """The parts of a search with at most ``budget`` passes an image; None if they are too few for restarts."""
+    plan = plan_for(metric)
+    others = columns(plan, classes)
+    steps = (min(budget, TYPICAL) - LOOK) // 2 - candidates(metric, min(budget, TYPICAL), classes)
+    if steps < ENOUGH_FOR_LONG:
+        return None
+    first: tuple[Stage, ...] = (
+        Stage(min(FIRST_TARGETS, others), "image", plan.first(FIRST_STEPS), far=plan.far, polish=plan.polish),
+    )
+    if plan.depth_first:
+        first = *first, Stage(1, "best", plan.first(DEEP_ENOUGH))
+    last = plan.last(others, round(min(plan.last_enough, plan.last_share * steps)))
+    end = () if plan.end is None else (replace(plan.end, targets=min(plan.end.targets, others)),)
+    last = tuple(replace(stage, close=CLOSE) for stage in (*last, *end))
+    targets = min(RESTART_TARGETS, others)
+    straight = None
+    if isinstance(metric, HasHalfspaceStep):
+        schedule = VERTEX_SCHEDULE if metric.exponent == 1 else STRAIGHT_SCHEDULE
+        straight = replace(_straight_to_the_nearest_point(metric, schedule, STRAIGHT_STEPS), targets=1)
+    return EndlessPlan(first, targets, plan.restarts, plan.restart_steps, last, plan.polish, straight)
+
+
 def _deep(plan: SearchPlan, steps: int, others: int) -> tuple[Stage, ...]:
     """A first look, its best row as deep as it takes, restarts for what that may have missed, and polish."""
     if steps < ENOUGH_FOR_RESTARTS:
@@ -321,7 +448,7 @@ def _deep(plan: SearchPlan, steps: int, others: int) -> tuple[Stage, ...]:
             Stage(min(SHORT_TARGETS - 1, others), "image", plan.first(each)),
         )
         rest = steps - sum(look.steps for look in looks)
-        return *looks, Stage(1, "best", plan.first(rest))
+        return *looks, Stage(1, "best", plan.short_further(rest))
     first_targets = min(FIRST_TARGETS, others, max(SHORT_TARGETS, round(LOOK_SHARE * steps / FIRST_STEPS)))
     first = Stage(first_targets, "image", plan.first(FIRST_STEPS), far=plan.far)
     rest = steps - first.steps

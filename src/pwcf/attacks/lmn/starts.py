@@ -62,7 +62,7 @@ class TargetTable:
         place goes to the next best class in every second restart, and to all further classes in turn in the others.
         """
         radius = self.radius[images]
-        if radius.shape[1] <= count:
+        if radius.shape[1] <= count or count == 1:
             return self.nearest(images, count)
         anyone = self.targets[images] == ANY
         order = radius.masked_fill(anyone, torch.nan).argsort(dim=1, stable=True)  # NaN is last

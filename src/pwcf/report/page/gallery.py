@@ -221,8 +221,8 @@ def class_name(run: RecordedRun, label: int) -> str:
     return classes[label] if 0 <= label < len(classes) else f"class {label}"
 
 
-_FIGURES = ("radius", "loss", "l0", "l1", "l2", "linf", "sparsity", "stationarity", "shrink", "excess", "violation",
-            "seconds")  # fmt: skip
+_FIGURES = ("radius", "loss", "l0", "l1", "l2", "linf", "sparsity", "gain", "agreement", "searches", "nearest",
+            "stationarity", "violation", "seconds")  # fmt: skip
 
 
 def _columns(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pwcf._common import statistics
-from pwcf._common.wording import share_text
+from pwcf._common.wording import gain_text, share_text
 from pwcf.analysis import (
     accuracy_of,
     attacked_in,
@@ -102,21 +102,9 @@ def _radius(each: PageRun) -> dict[str, Any]:
 def _open(each: PageRun, left: int) -> str:
     """Of searches that found a point and did not converge."""
     run = each.run
-    shrink = run.evidence.shrink[found_in(run) & ~converged_in(run)].double().cpu()
-    by = (
-        f" (by {share_text(statistics.median(shrink.numpy()), 2)} in the median, by linear models)"
-        if not shrink.isnan().all()
-        else ""
-    )
-    if left == 1:
-        return (
-            "1 ended before its evidence sufficed: that radius is an upper bound, which a longer search nearby might "
-            f"lower{by.replace(' in the median', '')}"
-        )
-    return (
-        f"{left} ended before their evidence sufficed: those radii are upper bounds, which a longer search nearby "
-        f"might lower{by}"
-    )
+    gain = statistics.median(run.evidence.gain[found_in(run) & ~converged_in(run)].double().cpu().numpy())
+    those = "1 did not: that radius is an upper bound" if left == 1 else f"{left} did not: those are upper bounds"
+    return f"{those}; {gain_text(gain)}"
 
 
 def _accuracy(each: PageRun) -> dict[str, Any]:

@@ -160,21 +160,21 @@ def passes_panel(runs: Sequence[PageRun]) -> dict[str, Any] | None:
     return _distributions("passes", "", list(enumerate(runs)), lambda each: each.run.passes.total, attacked_in)
 
 
-def stationarity_panel(runs: Sequence[PageRun]) -> dict[str, Any] | None:
-    """Distribution of stationarity, the share of the radius that may be left to gain, on a logarithmic axis."""
+def gain_panel(runs: Sequence[PageRun]) -> dict[str, Any] | None:
+    """Distribution of the share of the radius that a much longer search is likely to gain, on a logarithmic axis."""
     asked = [(i, each) for i, each in enumerate(runs) if not each.max_loss]
     return _distributions(
-        "stationarity",
+        "gain",
         "",
         asked,
-        lambda each: each.run.evidence.stationarity,
+        lambda each: each.run.evidence.gain,
         found_in,
         log=True,
     )
 
 
 FLOOR = 1e-4
-"""Stationarity below this is as good as none; a logarithm needs an end."""
+"""A gain below this is as good as none; a logarithm needs an end."""
 
 
 def statuses(runs: Sequence[PageRun]) -> list[dict[str, int]]:

@@ -84,7 +84,7 @@ def _content(runs: Sequence[PageRun], title: str | None, remarks: list[str]) -> 
         "curves": panels.curve_panels(runs),
         "sparsity": panels.sparsity_panels(runs),
         "passes": panels.passes_panel(runs),
-        "stationarity": panels.stationarity_panel(runs),
+        "gain": panels.gain_panel(runs),
         "statuses": panels.statuses(runs),
         "agreements": panels.agreements(runs),
         "cross": _cross(runs),

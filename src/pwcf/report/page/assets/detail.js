@@ -50,8 +50,9 @@ const FIGURES = [
   ['soft sparsity', (entry) => number(value(entry, 'sparsity'))],
 ];
 const EVIDENCE = [
-  ['stationarity', (entry) => percent(value(entry, 'stationarity'), 2)], ['may shrink nearby', (entry) => percent(value(entry, 'shrink'), 2)],
-  ['excess by linear models', (entry) => percent(value(entry, 'excess'), 2)], ['violation', (entry) => number(value(entry, 'violation'))],
+  ['a longer search may gain', (entry) => (known(value(entry, 'gain')) ? `at most ${percent(value(entry, 'gain'), 2)}` : 'not known')],
+  ['searches that ended here', (entry) => (value(entry, 'searches') ? `${whole(value(entry, 'agreement'))} of ${whole(value(entry, 'searches'))}` : '–')],
+  ['stationarity', (entry) => percent(value(entry, 'stationarity'), 2)], ['violation', (entry) => number(value(entry, 'violation'))],
 ];
 
 function showSample() {

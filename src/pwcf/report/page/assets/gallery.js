@@ -9,8 +9,8 @@ const ORDERS = {
   'sample number': [(entry) => entry.sample.index, 1],
   'sparsest first': [(entry) => (broken(entry) ? value(entry, 'sparsity') : null), 1],
   'least sparse first': [(entry) => (broken(entry) ? value(entry, 'sparsity') : null), -1],
-  'weakest evidence first': [(entry) => (broken(entry) ? value(entry, 'stationarity') : null), -1],
-  'strongest evidence first': [(entry) => (broken(entry) ? value(entry, 'stationarity') : null), 1],
+  'weakest evidence first': [(entry) => (broken(entry) ? value(entry, 'gain') : null), -1],
+  'strongest evidence first': [(entry) => (broken(entry) ? value(entry, 'gain') : null), 1],
   'most passes first': [(entry) => value(entry, 'passes'), -1],
 };
 
@@ -79,9 +79,9 @@ function gallerySection() {
 const words = (entry) => [entry.sample.id, entry.sample.class, classOf(entry), value(entry, 'adversarial_label'), value(entry, 'attack'), value(entry, 'status'), page.runs[entry.run].name].join(' ').toLowerCase();
 
 function cardFacts(entry) {
-  const run = page.runs[entry.run], left = value(entry, 'stationarity');
+  const run = page.runs[entry.run], left = value(entry, 'gain');
   return [`#${entry.sample.id}`, broken(entry) && value(entry, 'attack'), allRuns && run.name,
-    broken(entry) && !known(run.eps) && known(left) && `stationarity ${percent(left, left < .1 ? 1 : 0)}`].filter(Boolean);
+    broken(entry) && !known(run.eps) && known(left) && `may gain ${percent(left, left < .1 ? 1 : 0)}`].filter(Boolean);
 }
 
 function sampleCard(entry) {

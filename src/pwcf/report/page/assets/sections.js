@@ -154,7 +154,7 @@ function costSection() {
     tabular: table([{ head: 'run' }, ...found.map((name) => ({ head: name, show: (value) => whole(value) }))], lines.map((line) => [line.name, ...line.parts.map(([, count]) => count)]), { caption: 'How searches ended' }) });
   if (bars) bars.append(sentences);
   section('cost', h('div', { class: 'stack' }, bars, h('div', { class: 'panels' },
-    page.stationarity && spreadsFigure(page.stationarity, { title: 'What may be left to gain', about: 'Stationarity: the share of the radius that could go if linear models held as far as the image. Smaller is better evidence.', unit: 'share of the radius', column: 'stationarity', text: (value) => `${number(100 * value, 2)}%` }),
+    page.gain && spreadsFigure(page.gain, { title: 'What may be left to gain', about: 'By what share of its radius a much longer search is likely to lower it at most, by how many independent searches agree. Smaller is better evidence.', unit: 'share of the radius', column: 'gain', text: (value) => `${number(100 * value, 2)}%` }),
     page.passes && spreadsFigure(page.passes, { title: 'Passes of each sample', about: 'Forward + backward, of all attacks, checks and evidence together.', unit: 'passes', column: 'passes', text: (value) => whole(value) }))));
 }
 

@@ -1,0 +1,130 @@
+"""Restarts until independent searches agree: an image stops when a much longer search is unlikely to gain anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from pwcf.attacks.agreement import Searches, agreement_of
+from pwcf.attacks.base import Answer, Diagnostics
+from pwcf.attacks.lmn.schedule import EndlessPlan
+from pwcf.attacks.lmn.starts import LANDMARKS
+
+if TYPE_CHECKING:
+    from pwcf.attacks.lmn.attack import LmnSearch
+
+NOISE, DARK, BRIGHT, GREY, INVERTED = range(1 + len(LANDMARKS))
+# What the first restarts begin at: these kinds of starts in turn, and between them (None) the kind that has led nearest
+# so far. Further ones take the two that have led nearest in turn.
+KINDS = (NOISE, GREY, None, BRIGHT, None, INVERTED, None, DARK)
+# Nearer by less than this is as near.
+CLEARLY = 0.999
+# Gradients at the image and at the point that differ by less than this share (l1) are those of a linear model.
+SAME_SLOPE = 1e-3
+# Numbers of restarts beyond those that any budget allows.
+SPARE = 10**6
+
+
+def until_converged(search: LmnSearch, parts: EndlessPlan, limit: Tensor) -> Answer:
+    """Restart each image until its searches agree to ``task.tol``, or ``limit`` (n,) passes are used up.
+
+    Args:
+        search: at its beginning.
+        parts: what it is made of.
+        limit: (n,) passes in all, those before the search included.
+
+    Returns:
+        The nearest points, and the ends of all searches.
+    """
+    unknown = torch.full_like(search.centre[:, 0], torch.inf)
+    found_by = unknown.unsqueeze(1).repeat(1, 1 + len(LANDMARKS))
+    """(n, kinds) the least radius that each kind of start has led to"""
+    polished = unknown
+    nobody = torch.zeros_like(search.working)
+    seeks_linear = search.task.stop == "converged" and search.table.targets.shape[1] == 1
+    solved = nobody
+    if seeks_linear and parts.straight is not None:
+        search.stage(parts.straight, 0)
+        solved = _is_linear(search)
+    search.working = ~solved
+    columns = torch.arange(parts.first[0].targets, device=search.centre.device)
+    ends = [search.stage(stage, number, None if number else columns) for number, stage in enumerate(parts.first)][-1:]
+    linear = _is_linear(search) if seeks_linear and parts.straight is None else solved
+    far = [nobody]
+    working, number = ~linear, 0
+    while True:
+        left = (limit - search.passes()).to(working.device)
+        working = working & (left >= parts.restart_passes + parts.last_passes)
+        if not bool(working.any()):
+            break
+        search.working, number = working, number + 1
+        kinds = _next_kinds(number, found_by)
+        end = search.stage(parts.restart(number), number, None, kinds)
+        ends.append(torch.where(working, end, torch.nan))
+        far.append(search.began_far)
+        here = found_by.gather(1, kinds.unsqueeze(1)).squeeze(1)
+        found_by = found_by.scatter(1, kinds.unsqueeze(1), torch.minimum(here, end).unsqueeze(1))
+        radius = search.table.best()[0]
+        if search.task.stop == "budget":
+            continue
+        ready = working & _has_converged(ends, far, radius, search.task.tol)
+        search.working = ready & (radius < CLEARLY * polished)
+        if bool(search.working.any()):
+            polished = _polish(search, parts, polished)
+            ready = ready & _has_converged(ends, far, search.table.best()[0], search.task.tol)
+        working = working & ~ready
+    search.working = ~solved & (search.table.best()[0] < CLEARLY * polished)
+    _polish(search, parts, polished)
+    if search.task.stop == "budget":
+        _use_up(search, parts, limit, found_by)
+    points = search.table.best()[1].view(-1, *search.shape)
+    searches = Searches(torch.stack(ends, 1), torch.stack(far, 1))
+    return Answer(points, Diagnostics(searches=searches, linear=linear))
+
+
+def _is_linear(search: LmnSearch) -> Tensor:
+    """(n,) where the model has the same gradient at the image and at the point found: two linearisations.
+
+    For images with a single target: of several, each would have to be looked at.
+    """
+    radius, point = search.table.best()
+    everyone, target = torch.arange(len(radius), device=radius.device), search.table.targets[:, 0]
+    slopes = [search.linearise(everyone, x, target)[3] for x in (search.centre, point)]
+    change = (slopes[0] - slopes[1]).abs().sum(1) / slopes[0].abs().sum(1)
+    return torch.isfinite(radius) & (change <= SAME_SLOPE)
+
+
+def _use_up(search: LmnSearch, parts: EndlessPlan, limit: Tensor, found_by: Tensor) -> None:
+    """Spend what is left on restarts of one row."""
+    small = replace(parts, targets=1)
+    for number in range(1, SPARE):
+        left = (limit - search.passes()).to(found_by.device)
+        search.working = left >= small.restart_passes
+        if not bool(search.working.any()):
+            break
+        search.stage(small.restart(number), SPARE + number, None, found_by.argmin(1))
+
+
+def _polish(search: LmnSearch, parts: EndlessPlan, polished: Tensor) -> Tensor:
+    """Polish the working images; (n,) the radii of all that are polished."""
+    for stage in parts.last:
+        search.stage(stage, 0)
+    return torch.where(search.working, search.table.best()[0], polished)
+
+
+def _next_kinds(number: int, found_by: Tensor) -> Tensor:
+    """(n,) the kinds of starts of restart ``number``."""
+    order = found_by.argsort(dim=1, stable=True)
+    if number > len(KINDS):
+        return order[:, number % 2]
+    kind = KINDS[number - 1]
+    return order[:, 0] if kind is None else torch.full_like(order[:, 0], kind)
+
+
+def _has_converged(ends: list[Tensor], far: list[Tensor], radius: Tensor, tol: float) -> Tensor:
+    """(n,) whether so many searches agree that hardly anything is left to gain."""
+    searches = Searches(torch.stack(ends, 1), torch.stack(far, 1))
+    return torch.isfinite(radius) & (agreement_of(searches, radius).gain <= tol)

@@ -1,0 +1,138 @@
+"""The last doubt: before a row says converged, better points are looked for where they would be if it were not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pwcf.solvers.host import Array, factor, fetch_one, portions, positions, select, where_true
+from pwcf.solvers.linalg import norm
+from pwcf.solvers.state import (
+    CONFIRM,
+    GIVEN_UP,
+    NOTHING,
+    PASSED_AT_X,
+    PASSED_BY_CUTS,
+    RETURN,
+    RUNNING,
+    SolverProblem,
+    SolverRows,
+)
+from pwcf.solvers.steering import Steering
+from pwcf.solvers.stopping import StoppingTest
+
+# The steps tried, relative to the size of x.
+RADII = (1e-2, 1e-3, 1e-4)
+# A step that gains this share of what tol allows refutes the test.
+REFUTES = 0.5
+# In a valley so flat that the gradient says little, a step that would gain this many times what tol allows is tried
+# too, if it is no longer than FAR times the size of x.
+VALLEY, FAR = 10.0, 1e4
+# Cuts made within this of x, relative to its size, are close to it.
+NEAR = 3e-4
+# Steps tried with them: a few, or, where the problem is not convex, for all faces that a vertex can have and some more.
+A_FEW, MORE = 5, 4
+# Then a bound this many times tol will do: it is that of a few cuts.
+NEARLY = 5.0
+# Times that a row goes back to its best point.
+RETURNS = 3
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """The phase CONFIRM: steps of the linearised problem, evaluated, from points that have passed the test."""
+
+    problem: SolverProblem
+    steering: Steering
+    stopping: StoppingTest
+
+    def advance(self, S: SolverRows, alive: Array) -> None:
+        """Set the next step to try of all rows that have passed; those that withstood all of them have converged."""
+        rows = where_true(alive & (S.verdict != NOTHING) & (S.status == RUNNING))
+        rows = rows[~self._returns(S, rows)] if len(rows) else rows
+        if len(rows) == 0:
+            return
+        # Gradients at x alone leave nothing to gain nearby that the linearised problem could show.
+        first = np.where(S.verdict[rows] == PASSED_AT_X, len(RADII), 0)
+        S.trials[rows] = np.where(S.phase[rows] == CONFIRM, S.trials[rows], first)
+        S.phase[rows] = CONFIRM
+        near = S.trials[rows] > len(RADII)
+        for portion in portions(rows[near], self.problem.portion(S)):
+            self._try_near_cuts(S, portion)
+        self._try_linearised(S, rows[~near])
+
+    def _try_linearised(self, S: SolverRows, rows: Array) -> None:
+        """Set the next step of the linearised problem at x."""
+        if len(rows) == 0:
+            return
+        tried, size, mu = S.trials[rows], 1 + S.size[rows], S.mu[rows]
+        sf = S.scales[rows, 0] * mu
+        unit = self.problem.objective_scale(S, rows) * sf * self.problem.settings.tol
+        radius = np.array((*RADII, RADII[0]))[tried] * size
+        slope = fetch_one(norm(select(S.gradients, rows)[:, 0])) * sf
+        tau = radius / np.maximum(slope, 1e-300)
+        d, found = self.steering.linearised_step(S, rows, np.minimum(tau, 1e100))
+        length, promise = fetch_one(norm(d)), found.promise
+        # A step that constraints have made short is tried longer; the others stay as they are.
+        short = where_true(length < 0.5 * radius)
+        if len(short):
+            longer = np.minimum(radius / np.maximum(length, 1e-300), 1e4)
+            further, found = self.steering.linearised_step(S, rows[short], np.minimum(tau * longer, 1e100)[short])
+            d[positions(short, d.device)] = further
+            promise[short], length[short] = found.promise, fetch_one(norm(further))
+        valley = VALLEY * unit * length / np.maximum(-promise, 1e-300)
+        far = (tried == len(RADII)) & (valley > radius) & (valley <= FAR * size) & (promise < 0)
+        wanted = np.where(far, valley, np.minimum(length, radius))
+        S.put("d", rows, d * factor(wanted / np.maximum(length, 1e-300), d))
+        S.t[rows], S.promise[rows] = 1.0, -10 * REFUTES * unit
+        # Nothing to try: no evaluation is spent on it.
+        idle = rows[((tried == len(RADII)) & ~far) | ~(length > 0)]
+        for portion in portions(idle, self.problem.portion(S)):
+            self._try_near_cuts(S, portion)
+
+    def _try_near_cuts(self, S: SolverRows, rows: Array) -> None:
+        """The test once more for what was judged by cuts, with those made close to x alone.
+
+        A function that is not convex may lie below a cut in directions that were never tried. As in SAMPLE, a short
+        step down the aggregate gradient is better, or brings a cut that is missing. Where all that was seen looks
+        convex a few such steps are enough; otherwise this test must be passed too, or nearly so.
+        """
+        by_cuts = S.verdict[rows] == PASSED_BY_CUTS
+        self.stopping.end(S, rows[~by_cuts])
+        rows = rows[by_cuts]
+        if len(rows) == 0:
+            return
+        x, bounds, first = select(S.x, rows), self.problem.bounds_of(S, rows), len(RADII) + 1
+        within, gap = NEAR * (1 + S.size[rows]), S.gap[rows]
+        model = self.problem.cutting_plane_model(S, rows, within)
+        passed, q = self.stopping.passes(S, rows, model)
+        nearby = S.gap[rows]
+        nearly = nearby <= NEARLY * self.problem.settings.tol
+        free = bounds.free(x, q)
+        q = q if free is None else q * free
+        length, radius = fetch_one(norm(q)), 0.3 * within
+        S.trials[rows] = trials = np.maximum(S.trials[rows], first)
+        S.put("d", rows, factor(-radius / np.maximum(length, 1e-300), q) * q)
+        S.t[rows], S.promise[rows] = 1.0, -radius * length * S.mu[rows]
+        enough = np.where(S.concave[rows], x.shape[1] + MORE, A_FEW)
+        tired = ~passed & ((trials - first >= enough) | ~(length > 0))
+        refused = tired & ~nearly & S.concave[rows]
+        S.verdict[rows[refused]] = GIVEN_UP
+        S.gap[rows] = np.where(refused, nearby, gap)
+        self.stopping.end(S, rows[passed | tired])
+
+    def _returns(self, S: SolverRows, rows: Array) -> Array:
+        """Send rows that give up back to a feasible point that was better, a few times; returns which of them (r,)."""
+        s, values = self.problem.settings, S.values[rows]
+        better: Array = (
+            (S.verdict[rows] == GIVEN_UP) & (S.returns[rows] < RETURNS) & (S.best_violation[rows] <= s.feasibility)
+        )
+        if better.any():
+            gained = values[:, 0] - S.best_values[rows, 0]
+            violated = self.problem.violation(values) > s.feasibility
+            better &= (gained > s.tol * self.problem.objective_scale(S, rows)) | violated
+            back = rows[better]
+            S.phase[back], S.t[back], S.returns[back] = RETURN, 1.0, S.returns[back] + 1
+            S.put("d", back, select(S.best_x, back) - select(S.x, back))
+        return better
