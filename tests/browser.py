@@ -65,6 +65,10 @@ class Visit:
         if request.url.partition("#")[0] != self.address and not request.url.startswith("data:"):
             self.complaints.append(f"request: {request.url}")
 
+    def wait_for_fragment(self, ending: str) -> None:
+        """Wait until what follows the # of the address ends so; a dialog tells that it was closed a moment later."""
+        self.page.wait_for_function("ending => ending ? location.hash.endsWith(ending) : !location.hash", arg=ending)
+
     def run(self, script: str):
         return self.page.evaluate(script)
 
