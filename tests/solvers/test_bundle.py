@@ -19,7 +19,7 @@ def _insert(cuts: Cuts, step: Tensor, values: Tensor, gradients: Tensor, clock: 
     ahead = (gradients * step.unsqueeze(1)).sum(-1).numpy()
     sketch = (gradients * probe(n, F64, step.device)).sum(-1).numpy()
     new = NewCuts(step, gradients, values.numpy(), ahead, sketch)
-    return cuts.insert(np.arange(b), new, np.full(b, clock), np.zeros(b))
+    return cuts.insert(np.arange(b), new, np.full(b, clock), np.zeros(b), np.zeros(b, bool))
 
 
 def _largest_entry(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,49 @@ def test_what_looked_convex_is_tried_near_the_answer() -> None:
     solution = _solve(problem, starts)
     excess = (solution.objective - problem.optimum) / problem.optimum
     assert (excess[solution.converged] <= 1e-3).all()
+
+
+def test_gradients_that_cancel_at_an_upward_kink_are_no_minimum() -> None:
+    """Nesterov's second function: at (0, -1) gradients of all sides cancel, but one side leads down to (1, 1)."""
+    generator = torch.Generator().manual_seed(1)
+    starts = torch.tensor([0.0, -1.0]) + 0.3 * torch.randn(12, 2, generator=generator)
+    solution = pwcf.minimize(testproblems.nesterov_rosenbrock_2(2).objective, starts.double())
+    assert solution.converged.double().mean() >= 0.75
+    assert (solution.objective[solution.converged] <= 1e-3).all()
+    assert (solution.objective <= 1e-3).double().mean() >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("objective", "constraints", "start", "optimum"),
+    [
+        (lambda x: -x.abs().sum(1), [], (0.0, 0.0), -2.0),
+        (lambda x: x[:, 0], [lambda x: 1 - x.abs().sum(1)], (1.0, 0.0), -1.0),
+        (lambda x: x[:, 0] ** 2 - x[:, 1] ** 2, [], (0.5, 0.0), -1.0),
+    ],
+    ids=["peak", "outside a ball", "saddle"],
+)
+def test_gradients_of_ties_are_not_believed(
+    objective: Callable[[Tensor], Tensor],
+    constraints: list[Callable[[Tensor], Tensor]],
+    start: tuple[float, float],
+    optimum: float,
+) -> None:
+    """Automatic differentiation gives |x| the slope 0 at 0: from there nothing seems to lead down."""
+    x0 = torch.tensor([start], dtype=F64)
+    solution = pwcf.minimize(objective, x0, [pwcf.ineq(c) for c in constraints], bounds=(-1, 1))
+    assert solution.converged.all()
+    assert float(solution.objective) <= optimum + 1e-3
+
+
+def test_a_better_trial_point_refutes_a_claim() -> None:
+    """The answer is the best point seen: it must not lie clearly below the one that the test was passed at."""
+    problem = testproblems.nesterov_rosenbrock_2(2)
+    starts = torch.randn(24, 2, generator=torch.Generator().manual_seed(2)).double()
+    solution = pwcf.minimize(problem.objective, starts, keep_state=True)
+    assert solution.state is not None
+    rows = solution.state.rows
+    gained = (rows.values[:, 0] - rows.best_values[:, 0])[solution.converged.numpy()]
+    assert (gained <= 1e-4 * max(1e-3, float(solution.objective.max()))).all()
 
 
 # ---- scale ---------------------------------------------------------------------------------------------

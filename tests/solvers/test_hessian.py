@@ -204,3 +204,16 @@ def test_rows_are_copied_out_and_put_back() -> None:
     after = _dense(hessian, b, n)
     assert torch.equal(after[[1, 3]], _dense(some, 2, n))
     assert torch.equal(after[[0, 2]], before[[0, 2]])
+
+
+def test_a_matrix_that_rounding_has_spoilt_is_repaired() -> None:
+    """An eigenvalue that has become negative is raised; the others, and other rows, stay."""
+    n, eigenvalues = 4, torch.tensor([-1e-7, 1e-3, 1.0, 50.0], dtype=torch.float64)
+    basis = torch.linalg.qr(torch.randn(n, n, dtype=torch.float64)).Q
+    H = torch.stack([torch.eye(n, dtype=torch.float64), (basis * eigenvalues) @ basis.mT])
+    hessian = FullBFGS(H.clone(), torch.ones(2, dtype=torch.bool))
+    hessian.repair(np.array([1]))
+    assert torch.equal(hessian.H[0], H[0])
+    found = torch.linalg.eigvalsh(hessian.H[1])
+    assert 0 < found[0] < 1e-11
+    torch.testing.assert_close(found[1:], eigenvalues[1:], rtol=1e-9, atol=0)

@@ -106,7 +106,8 @@ class BfgsSqp:
             best_violation=full(np.inf), iterations=whole(0), evaluations=whole(0),
             gap=full(np.inf), stationarity=full(np.inf), mark=full(np.inf), marked_at=whole(0), tau=full(1),
             nulls=whole(0), plain=flag(False), radius=full(np.inf), stride=full(1), early=flag(self.problem.complete),
-            path=full(0), concave=flag(False), returns=whole(0), verdict=whole(NOTHING), status=whole(RUNNING),
+            path=full(0), concave=flag(False), returns=whole(0), came_back_with=full(np.inf),
+            verdict=whole(NOTHING), status=whole(RUNNING),
             cuts=Cuts.empty(b, s.cuts, 1 + p, n, x),
             hessian=self.new_hessian(x),
         )  # fmt: skip
@@ -187,7 +188,7 @@ class BfgsSqp:
             path = S.path[rows]
             if self.problem.settings.published:  # nobody else asks how far away a cut was made
                 path = path + trial.length[rows]
-            place[rows] = S.cuts.insert(rows, trial.cuts(rows), S.evaluations[rows], path)
+            place[rows] = S.cuts.insert(rows, trial.cuts(rows), S.evaluations[rows], path, S.phase[rows] == CONFIRM)
         return place
 
     def _record_best(self, S: SolverRows, trial: Trial, rows: Array) -> None:
@@ -244,6 +245,11 @@ class BfgsSqp:
     def _next_direction(self, S: SolverRows, rows: Array) -> Array:
         """Steer and test ``rows``; returns which of them (a mask) quasi-Newton directions no longer serve."""
         self.steering.set_direction(S, rows)
+        # Rounding has spoilt an H whose direction does not even promise anything.
+        broken = rows[~(S.promise[rows] < 0)]
+        if len(broken) and not self.problem.settings.published:
+            S.hessian.repair(broken)
+            self.steering.set_direction(S, broken)
         crawling = self.stopping.crawls(S, rows)
         if self.problem.settings.published:
             return self.stopping.published_test(S, rows)

@@ -79,11 +79,12 @@ class Cuts:
     def fields(self) -> dict[str, Tensor | Array]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
-    def insert(self, rows: Array, new: NewCuts, clock: Array, path: Array) -> Array:
+    def insert(self, rows: Array, new: NewCuts, clock: Array, path: Array, twice: Array) -> Array:
         """Store the cuts of some rows; returns their places (r,).
 
         The faces of a polyhedral function come back at many points: each is kept once, or its copies would
-        fill the store.
+        fill the store. Where ``twice`` (r,), the face at x is kept at another point too: x itself may lie on a kink,
+        and belong to no side of it.
         """
         stamp, home = part(self.stamp, rows), self.home[rows]
         latest = largest(stamp)
@@ -101,7 +102,8 @@ class Cuts:
             same &= at != place[row]
             # The cut at x stays; then it is the new one that is left out.
             kept = same & (at == home[row])
-            stamps[row[kept], column[kept]] = -1
+            dropped = kept & ~twice[row]
+            stamps[row[dropped], column[dropped]] = -1
             same &= ~kept
             self.stamp[rows[row[same]], at[same], column[same]] = -1
         self.stamp[rows, place] = stamps
@@ -163,6 +165,41 @@ class Cuts:
         found, distances, concavity = fetch(base, squares.sqrt(), torch.maximum(own, rest))
         return found, distances, concavity
 
+    def holding(
+        self, rows: Array, step: Tensor, within: Array, slope: Array, bend: Array, equality: Array
+    ) -> tuple[Array, Array]:
+        """Which cuts hold at the points where others were made, near the points at ``step`` (r, n) from the reference.
+
+        Where a kink points upwards, as that of -|x| does, the cuts of one side lie above the function on the other.
+
+        Args:
+            rows: (r,)
+            step: (r, n)
+            within: (r,) which points are near.
+            slope: (r, 1+p) by how much a cut may lie above the function per distance, because it does not matter,
+            bend: (r, 1+p) and per squared distance, because it may be due to curvature.
+            equality: (p,) columns whose cuts must be right from both sides.
+
+        Returns:
+            Whether column i of cut j holds at point k, (r, l, 1+p, l), and which points are near, (r, l).
+        """
+        r, (l, columns, n) = len(rows), self.gradients.shape[1:]
+        gradients = select(self.gradients, rows).view(r, l * columns, n)
+        P = select(self.points, rows) - step.unsqueeze(1)
+        squares = (P * P).sum(-1)
+        apart = (squares.unsqueeze(2) + squares.unsqueeze(1) - 2 * bmm(P, P.mT)).clamp_(min=0).sqrt()
+        slopes = bmm(gradients, torch.cat([P, step.unsqueeze(1)], 1).mT).view(r, l, columns, l + 1)
+        slopes_, apart_, away = fetch(slopes, apart, squares.sqrt())
+        lines = (slopes_[..., l] + part(self.offsets, rows))[..., None] + slopes_[..., :l]
+        values = np.einsum("bjij->bij", lines)[:, None]
+        excess = lines - values
+        excess = np.where(np.append(False, equality)[:, None], np.abs(excess), excess)
+        rounding = 64 * torch.finfo(step.dtype).eps * (np.abs(lines) + np.abs(values))
+        slope, bend = slope[:, None, :, None], bend[:, None, :, None]
+        holds = excess <= (slope + bend * apart_[:, :, None]) * apart_[:, :, None] + rounding
+        near = (largest(part(self.stamp, rows)) >= 0) & (away <= within[:, None])
+        return holds, near
+
     def mark_used(self, rows: Array, model: CuttingPlaneModel, used: Array, clock: Array) -> None:
         """Renew the stamp of the columns (r, K) of a model that carried weight."""
         row, column = (used & (model.owner >= 0)).nonzero()
@@ -220,6 +257,10 @@ class CuttingPlaneModel(NamedTuple):
         )
         V, reach, concave = select(self.V, rows)[:, :size], self.reach[rows], self.concave[rows]
         return CuttingPlaneModel(heights, V, owner, source, sign, score, blur, reach, concave)
+
+    def only(self, columns: Array) -> CuttingPlaneModel:
+        """The model with just some columns, (r, K) bool; the others are empty."""
+        return self._replace(owner=np.where(columns, self.owner, -1), V=self.V * send(columns[..., None], self.V))
 
     def wider(self, heights: Array, V: Tensor, owner: Array) -> CuttingPlaneModel:
         """The model with further columns (r, k), of no relevance of their own."""

@@ -19,6 +19,8 @@ from pwcf.solvers.linalg import add_product_, bmm, dot, matvec, solve_triangular
 # A pair is used only if s'y > CURVATURE |s| |y|: weak Wolfe makes s'y positive in exact arithmetic,
 # projection onto bounds does not, and a tiny s'y would blow H up.
 CURVATURE = 1e-10
+# Eigenvalues of H below this many rounding errors of the largest are not known.
+KNOWN = 100.0
 # Up to so many pairs L-BFGS takes gamma from the last one, as is usual: best far from a solution. Close to kinks
 # the last curvature is huge and would make H small in all directions not in memory: with a longer memory gamma
 # comes from the least curvature in it.
@@ -45,6 +47,9 @@ class InverseHessian(Protocol):
 
     def reset(self, rows: Array) -> None:
         """Let ``rows`` begin anew."""
+
+    def repair(self, rows: Array) -> None:
+        """Make matrices positive definite again that rounding has spoilt."""
 
     def tensors(self) -> dict[str, Tensor]:
         """All state, for ``hessian_from``."""
@@ -78,6 +83,14 @@ class FullBFGS:
                 self.H.shape[-1], dtype=self.H.dtype, device=self.H.device
             )
             self.started[rows] = False
+
+    def repair(self, rows: Array) -> None:
+        """Raise the eigenvalues that rounding has made negative, or too small to be known."""
+        index = positions(rows, self.H.device)
+        H = self.H[index]
+        values, vectors = torch.linalg.eigh(0.5 * (H + H.mT))
+        values = values.clamp(min=values.amax(-1, keepdim=True).abs() * KNOWN * torch.finfo(H.dtype).eps)
+        self.H[index] = (vectors * values.unsqueeze(-2)) @ vectors.mT
 
     def update(self, rows: Array, s: Tensor, y: Tensor) -> None:
         both = torch.stack([s, y], 1)
@@ -208,6 +221,10 @@ class LimitedBFGS:
         if len(rows):
             rows = positions(rows, self.gamma.device)
             self.count[rows], self.gamma[rows] = 0, 1.0
+
+    def repair(self, rows: Array | Tensor) -> None:
+        """Begin anew: the few pairs are soon replaced."""
+        self.reset(rows)
 
     def update(self, rows: Array | Tensor, s: Tensor, y: Tensor) -> None:
         rows = positions(rows, s.device)

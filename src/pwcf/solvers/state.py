@@ -213,6 +213,8 @@ class SolverRows:
     """(B,) whether the row has seen anything that is not convex."""
     returns: Array
     """(B,) how often the row has gone back to its best point."""
+    came_back_with: Array
+    """(B,) the objective with which it has begun anew, inf if it has not."""
     verdict: Array
     """(B,) what the phase CONFIRM is to try: NOTHING, PASSED_AT_X, PASSED_BY_CUTS or GIVEN_UP."""
     status: Array
