@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from pwcf.solvers.bounds import Bounds
-from pwcf.solvers.host import Array, dot, fetch, fetch_one, largest, matvec, part, positions, select, send
-from pwcf.solvers.linalg import bmm, norm, weighted
+from pwcf.solvers.host import Array, dot, fetch, fetch_one, largest, matvec, part, positions, select, send, where_true
+from pwcf.solvers.linalg import bmm, distances, norm, weighted, with_stored
 from pwcf.solvers.qp import by_size, solve_group_qp
 
 # In the bound, a cut this many times tol below the function could carry at most a thousandth of the weight.
@@ -63,6 +63,15 @@ class Cuts:
     """(B, l, n) where the cut was made, from the row's reference point."""
     sketch: Array
     """(B, l, 1+p) product of the gradient with a fixed vector: with the offset it tells equal cuts."""
+    values: Array
+    """(B, l, 1+p) of the functions where the cut was made, and the lengths of their gradients there."""
+    steepness: Array
+    compared: Array
+    """(B, l) whether the cut has been compared with all others."""
+    excess: Array
+    """(B, l, 1+p, l) of every cut at the points of all others: (line - value) / distance^2, 0 if that is less."""
+    bent: Array
+    """(B,) whether an excess was ever above 0."""
 
     @classmethod
     def empty(cls, b: int, size: int, columns: int, n: int, like: Tensor) -> Cuts:
@@ -74,6 +83,11 @@ class Cuts:
             np.zeros((b, size)),
             torch.zeros(b, size, n, dtype=like.dtype, device=like.device),
             np.zeros((b, size, columns)),
+            np.zeros((b, size, columns)),
+            np.zeros((b, size, columns)),
+            np.zeros((b, size), dtype=bool),
+            np.zeros((b, size, columns, size)),
+            np.zeros(b, dtype=bool),
         )
 
     def fields(self) -> dict[str, Tensor | Array]:
@@ -109,6 +123,7 @@ class Cuts:
         self.stamp[rows, place] = stamps
         self.offsets[rows, place] = offsets
         self.sketch[rows, place] = new.sketch
+        self.values[rows, place], self.compared[rows, place] = new.values, False
         self.path[rows, place] = path
         device = self.gradients.device
         where = positions(rows, device), positions(place, device)
@@ -133,37 +148,86 @@ class Cuts:
         seen was convex. The linear model of an equality must be right from both sides. Points are known to the
         rounding of x and of the reference, of sizes ``extent`` (r,).
         """
+        filled = largest(part(self.stamp, rows)) >= 0
+        stale = filled & ~part(self.compared, rows)
+        many = where_true(stale.sum(1) > 1)
+        if len(many):
+            self._compare_all(rows[many], extent[many], equality)
+        # Between two calls there is one new cut, at most. One pass over the store serves x and the new cut.
+        new = stale.argmax(1)
         r, (l, columns, n) = len(rows), self.gradients.shape[1:]
-        gradients = select(self.gradients, rows)
-        # From the current point: distances between neighbours would drown in the size of x.
-        P = select(self.points, rows) - step.unsqueeze(1)
-        squares = (P * P).sum(-1)
-        apart = (squares.unsqueeze(2) + squares.unsqueeze(1) - 2 * bmm(P, P.mT)).double()
-        slopes = bmm(gradients.view(r, l * columns, n), torch.cat([P, step.unsqueeze(1)], 1).mT)
-        slopes = slopes.view(r, l, columns, l + 1).double()
-        base = slopes[..., l] + torch.from_numpy(part(self.offsets, rows)).to(step.device)
-        lines = base.unsqueeze(-1) + slopes[..., :l]
-        values = lines.diagonal(dim1=1, dim2=3).unsqueeze(1)
-        excess = lines - values
-        if equality.any():
-            sides = torch.from_numpy(np.append(False, equality)).to(step.device).view(1, 1, -1, 1)
-            excess = torch.where(sides, excess.abs(), excess)
-        filled = (largest(part(self.stamp, rows)) >= 0).astype(np.float64)
-        sizes = torch.from_numpy(np.concatenate([filled, near[:, None] ** 2, extent[:, None]], 1)).to(step.device)
-        eps = torch.finfo(step.dtype).eps
-        steep = norm(gradients).double() * (8 * eps * sizes[:, -1])[:, None, None]
-        rounding = (values.abs() + lines.abs()).mul_(64 * eps).add_(steep.unsqueeze(-1))
-        there, close = sizes[:, :l], sizes[:, :l] * (squares <= sizes[:, -2:-1])
-        # Per squared distance, where there is one between two stored points.
-        pair = torch.where(apart > 0, there.unsqueeze(2) * there.unsqueeze(1) / apart.clamp(min=1e-300), 0.0).unsqueeze(
-            2
-        )
-        ratio = (excess - rounding).clamp_(min=0).mul_(pair)
-        own = ratio.amax(-1)
-        common = ratio.mul_((close.unsqueeze(2) * close.unsqueeze(1)).unsqueeze(2)).amax((1, 3)).unsqueeze(1)
-        rest = torch.where(close.unsqueeze(-1) > 0, common, own.amax(1, keepdim=True))
-        found, distances, concavity = fetch(base, squares.sqrt(), torch.maximum(own, rest))
-        return found, distances, concavity
+        where = positions(rows, step.device), positions(new, step.device)
+        slopes = self.gradients[where]
+        ends = torch.stack([step, self.points[where]], 1)
+        ahead = with_stored(lambda G, x: bmm(G.view(-1, l * columns, n), x.mT), self.gradients, rows, ends)
+        behind = with_stored(lambda P, g: bmm(g, P.mT), self.points, rows, slopes)
+        apart = with_stored(lambda P, x: distances(x, P), self.points, rows, ends)
+        ahead_, behind_, apart_, steepness = fetch(ahead.view(r, l, columns, 2), behind, apart, norm(slopes))
+        lines = ahead_ + part(self.offsets, rows)[..., None]
+        self._compare_new(rows, new, lines[..., 1], behind_, apart_[:, 1], steepness, extent, equality)
+        return lines[..., 0], apart_[:, 0], self._concavity(rows, filled, apart_[:, 0] <= near[:, None])
+
+    def _compare_new(
+        self,
+        rows: Array,
+        new: Array,
+        others: Array,
+        slopes: Array,
+        apart: Array,
+        steepness: Array,
+        extent: Array,
+        equality: Array,
+    ) -> None:
+        """Compare the cuts in the places ``new`` (r,) with all others.
+
+        Known are the lines of the ``others`` (r, l, 1+p) at the new points, the ``slopes`` (r, 1+p, l) of the new cuts
+        towards the other points, how far ``apart`` (r, l) these are, and the ``steepness`` (r, 1+p) of the new cuts.
+        """
+        self.steepness[rows, new] = steepness
+        values, mine = part(self.values, rows), self.values[rows, new]
+        eps, distance = self._eps, np.where(apart > 1e-150, apart, np.inf)[:, :, None] ** 2
+        rounding = eps * extent[:, None, None]
+        theirs = _excess(others, mine[:, None], part(self.steepness, rows) * rounding, equality, eps) / distance
+        lines = slopes.transpose(0, 2, 1) + self.offsets[rows, new][:, None]
+        ours = _excess(lines, values, steepness[:, None] * rounding, equality, eps) / distance
+        self.excess[rows, :, :, new] = theirs
+        self.excess[rows, new] = ours.transpose(0, 2, 1)
+        self.compared[rows, new] = True
+        known = (largest(part(self.stamp, rows)) >= 0)[..., None]
+        self.bent[rows] |= ((theirs > 0) & known).any((1, 2)) | ((ours > 0) & known).any((1, 2))
+
+    def _compare_all(self, rows: Array, extent: Array, equality: Array) -> None:
+        """Compare all cuts of some rows with each other."""
+        r, (l, columns, n) = len(rows), self.gradients.shape[1:]
+        G, P = select(self.gradients, rows), select(self.points, rows)
+        slopes = bmm(G.view(r, l * columns, n), P.mT).view(r, l, columns, l)
+        slopes_, apart, steepness = fetch(slopes, distances(P, P), norm(G))
+        lines = (slopes_ + self.offsets[rows][..., None]).transpose(0, 1, 3, 2)
+        rounding = steepness[:, :, None] * (self._eps * extent)[:, None, None, None]
+        distance = np.where(apart > 1e-150, apart, np.inf)[..., None] ** 2
+        excess = _excess(lines, self.values[rows][:, None], rounding, equality, self._eps) / distance
+        self.steepness[rows], self.compared[rows] = steepness, True
+        self.excess[rows] = excess.transpose(0, 1, 3, 2)
+        filled = largest(self.stamp[rows]) >= 0
+        self.bent[rows] |= ((excess > 0) & (filled[:, :, None] & filled[:, None])[..., None]).any((1, 2, 3))
+
+    def _concavity(self, rows: Array, filled: Array, near: Array) -> Array:
+        """(r, l, 1+p) by how much cuts may overestimate per squared distance; those ``filled`` and ``near`` (r, l)."""
+        concavity = np.zeros((len(rows), *self.values.shape[1:]))
+        bent = where_true(self.bent[rows])
+        if len(bent):
+            filled, close = filled[bent], (filled & near)[bent]
+            excess = self.excess[rows[bent]] * (filled[:, :, None] & filled[:, None])[:, :, None]
+            own = excess.max(-1)
+            excess *= (close[:, :, None] & close[:, None])[:, :, None]
+            common = excess.max((1, 3))[:, None]
+            rest = np.where(close[..., None], common, own.max(1, keepdims=True))
+            concavity[bent] = np.maximum(own, rest)
+        return concavity
+
+    @property
+    def _eps(self) -> float:
+        return torch.finfo(self.gradients.dtype).eps
 
     def holding(
         self, rows: Array, step: Tensor, within: Array, slope: Array, bend: Array, equality: Array
@@ -204,6 +268,16 @@ class Cuts:
         """Renew the stamp of the columns (r, K) of a model that carried weight."""
         row, column = (used & (model.owner >= 0)).nonzero()
         self.stamp[rows[row], model.source[row, column], model.owner[row, column]] = clock[row]
+
+
+def _excess(lines: Array, values: Array, rounding: Array, equality: Array, eps: float) -> Array:
+    """By how much lines (..., 1+p) lie above values, beyond rounding; those of equalities on either side."""
+    excess: Array = lines - values
+    if equality.any():
+        excess = np.where(np.append(False, equality), np.abs(excess), excess)
+    excess -= 64 * eps * (np.abs(values) + np.abs(lines)) + 8 * rounding
+    np.maximum(excess, 0.0, out=excess)
+    return excess
 
 
 class CuttingPlaneModel(NamedTuple):

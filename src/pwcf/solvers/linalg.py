@@ -108,8 +108,20 @@ def dot(left: Tensor, right: Tensor) -> Tensor:
 
 
 def norm(vector: Tensor) -> Tensor:
-    """Euclidean norm over the last axis; exact zero stays zero."""
-    return (vector * vector).sum(-1).sqrt()
+    """Euclidean norm over the last axis, without a copy of the vectors.
+
+    The kernel may split a single vector among threads, so that one is computed as two equal ones.
+    """
+    if vector.numel() == vector.shape[-1]:
+        both: Tensor = torch.linalg.vector_norm(vector.expand(2, *vector.shape), dim=-1)
+        return both[0]
+    length: Tensor = torch.linalg.vector_norm(vector, dim=-1)
+    return length
+
+
+def distances(left: Tensor, right: Tensor) -> Tensor:
+    """Between all points (r, k, n) and (r, l, n) of a row, (r, k, l); accurate for neighbours far from the origin."""
+    return torch.cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def weighted(weights: Tensor, V: Tensor) -> Tensor:

@@ -268,7 +268,7 @@ class SolverRows:
 
     def answers(self, rows: Array) -> SolverRows:
         """A copy of some rows without gradients, cuts and pairs."""
-        bulky = ("gradients", "d", "cuts.gradients", "cuts.points", "hessian.H", "hessian.pairs")
+        bulky = ("gradients", "d", "cuts.gradients", "cuts.points", "cuts.excess", "hessian.H", "hessian.pairs")
         index = positions(rows, self.x.device)
         values = self.fields().items()
         return SolverRows.from_fields({k: _take(v[..., :0] if k in bulky else v, rows, index) for k, v in values})

@@ -35,7 +35,7 @@ NO_PIVOT = 1e-10
 # Pivots for each unknown after which a row is left to the interior point method.
 MAX_PIVOTS = 3
 # Entries of the tableaus that are worked on at once: as many as a cache close to the processor holds.
-CACHED = 2**16
+CACHED = 2**17
 
 
 @dataclass
