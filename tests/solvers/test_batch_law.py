@@ -273,3 +273,15 @@ def test_a_queue_evaluates_exactly_the_rows_in_work() -> None:
     assert solution.converged.all()
     # Work is done in full slots until the queue is empty.
     assert len(sizes) <= 2 * int(evaluated.sum()) / slots
+
+
+def test_bundle_steps_are_the_same_alone() -> None:
+    """Equalities and bounds in nine variables: matrices of odd sizes, hundreds of bundle steps."""
+    problem = testproblems.get("hs109")
+    starts = problem.starts(4)
+    together = pwcf.minimize(problem.objective, starts, problem.constraints, bounds=problem.bounds, budget=120)
+    for row in range(4):
+        alone = pwcf.minimize(
+            problem.objective, starts[row : row + 1], problem.constraints, bounds=problem.bounds, budget=120
+        )
+        assert torch.equal(alone.x[0], together.x[row])

@@ -90,7 +90,7 @@ class FullBFGS:
         H = self.H[index]
         values, vectors = torch.linalg.eigh(0.5 * (H + H.mT))
         values = values.clamp(min=values.amax(-1, keepdim=True).abs() * KNOWN * torch.finfo(H.dtype).eps)
-        self.H[index] = (vectors * values.unsqueeze(-2)) @ vectors.mT
+        self.H[index] = bmm(vectors * values.unsqueeze(-2), vectors.mT)
 
     def update(self, rows: Array, s: Tensor, y: Tensor) -> None:
         both = torch.stack([s, y], 1)

@@ -16,12 +16,44 @@ from torch.nn.functional import pad
 
 from pwcf.solvers.host import Array, positions
 
+CACHE_LINE = 64
+"""Bytes."""
+SMALL = 400
+"""Products of fewer multiplications are plain loops, which know nothing of batches and cache lines."""
+
 
 def bmm(left: Tensor, right: Tensor) -> Tensor:
-    """Batched product "b i k, b k j -> b i j", the same bits for any batch size."""
+    """Batched product "b i k, b k j -> b i j", the same bits for any batch size and wherever a row stands in it.
+
+    Kernels of processors multiply with a matrix on the right in another way where it does not begin at a cache line,
+    and where it begins is a matter of the rows before it. So its rows get zeros up to the next one.
+    """
+    j = right.shape[2]
+    if left.shape[1] * left.shape[2] * j < SMALL:
+        return torch.bmm(left, right)
+    left, right = _at_cache_lines(left, right)
     if left.shape[0] == 1:
-        return torch.bmm(left.expand(2, -1, -1), right.expand(2, -1, -1))[:1]
-    return torch.bmm(left, right)
+        product = torch.bmm(left.expand(2, -1, -1), right.expand(2, -1, -1))[:1]
+    else:
+        product = torch.bmm(left, right)
+    return product if product.shape[2] == j else product[:, :, :j].contiguous()
+
+
+def _at_cache_lines(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """The factors of a product with zeros appended, so that every matrix of ``right`` begins at a cache line."""
+    if right.device.type != "cpu":
+        return left, right
+    k, j = right.shape[1:]
+    unit = CACHE_LINE // right.element_size()
+    if j == 1 or right.stride(2) != 1:  # the numbers of a column are side by side
+        if k % unit:
+            return pad(left, (0, -k % unit)), pad(right.mT, (0, -k % unit)).mT
+        flat = right.mT.contiguous()
+        return left, (flat if flat.data_ptr() % CACHE_LINE == 0 else flat.clone()).mT
+    if j % unit:
+        return left, pad(right, (0, -j % unit))
+    flat = right.contiguous()
+    return left, flat if flat.data_ptr() % CACHE_LINE == 0 else flat.clone()
 
 
 def solve_triangular(matrix: Tensor, right: Tensor, upper: bool) -> Tensor:
@@ -67,6 +99,10 @@ def identity(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 def add_product_(base: Tensor, left: Tensor, right: Tensor) -> None:
     """base += left right, batched, the same bits for any batch size."""
+    if base.shape[2] % (CACHE_LINE // base.element_size()):
+        base += bmm(left, right)
+        return
+    left, right = _at_cache_lines(left, right)
     if left.shape[0] == 1:
         base.copy_(torch.baddbmm(base.expand(2, -1, -1), left.expand(2, -1, -1), right.expand(2, -1, -1))[:1])
     else:
