@@ -168,10 +168,10 @@ def test_steps_of_the_confirmation_are_a_matter_of_each_row(monkeypatch: pytest.
     again: list[tuple[int, int]] = []  # rows with a step, and how many of them had it taken again
     step, confirm = Steering.linearised_step, Confirmation._try_linearised
 
-    def counted(self: Steering, S: SolverRows, rows: Array, tau: Array | None = None) -> Any:
+    def counted(self: Steering, S: SolverRows, rows: Array, tau: Array | None = None, HV: Tensor | None = None) -> Any:
         if tau is not None:
             again[-1] = (again[-1][0], again[-1][1] + len(rows)) if again[-1][0] else (len(rows), 0)
-        return step(self, S, rows, tau)
+        return step(self, S, rows, tau, HV)
 
     def confirmed(self: Confirmation, S: SolverRows, rows: Array) -> None:
         again.append((0, 0))

@@ -130,7 +130,7 @@ class BfgsSqp:
         self._record_best(S, trial, seen)
         self._end_unbounded(S, trial, seen)
         lost = accept & (S.verdict == GIVEN_UP)
-        self._move(S, where_true(accept), trial, place)
+        HV = self._move(S, where_true(accept), trial, place)
         S.iterations += accept | (alive & (S.phase >= BUNDLE))
 
         # a better point than one that had passed the test: the search goes on from there
@@ -144,7 +144,8 @@ class BfgsSqp:
         searching = where_true(accept & (S.phase <= SEARCH))
         if len(searching):
             S.phase[searching] = SEARCH
-            stuck[searching[self._next_direction(S, searching)]] = True
+            HV = None if HV is None or len(searching) < len(HV) or refuted.any() else HV
+            stuck[searching[self._next_direction(S, searching, HV)]] = True
         if self.problem.settings.published:  # as published: a failed line search is the end
             self.stopping.end(S, where_true(stuck & (S.status == RUNNING)))
             return
@@ -220,10 +221,14 @@ class BfgsSqp:
             runaway &= self.problem.violation(trial.values[fallen]) <= self.problem.settings.feasibility
             S.status[fallen[runaway]] = CODE[Status.UNBOUNDED]
 
-    def _move(self, S: SolverRows, rows: Array, trial: Trial, place: Array) -> None:
-        """Accept the trial points of ``rows`` and update H with the new pair."""
+    def _move(self, S: SolverRows, rows: Array, trial: Trial, place: Array) -> Tensor | None:
+        """Accept the trial points of ``rows`` and update H with the new pair; returns products with the new gradients.
+
+        They are None where they would have to be computed.
+        """
         if len(rows) == 0:
-            return
+            return None
+        HV = None
         new_gradients = select(trial.gradients, rows)
         old = S.phase[rows] != START
         if old.any():
@@ -232,7 +237,9 @@ class BfgsSqp:
             if self.problem.bounds.present and not self.problem.settings.walls:
                 y = torch.where(s != 0, y, 0.0)
             pairs = where_true(old)
-            S.hessian.update(rows[pairs], select(s, pairs), select(y, pairs))
+            # Where bounds hold entries the products are others.
+            V = new_gradients if old.all() and not self.problem.bounds.present else None
+            HV = S.hessian.update(rows[pairs], select(s, pairs), select(y, pairs), V)
         S.put("x", rows, select(trial.x, rows))
         S.put("gradients", rows, new_gradients)
         S.values[rows], S.size[rows], S.distance[rows] = trial.values[rows], trial.size[rows], trial.distance[rows]
@@ -241,10 +248,11 @@ class BfgsSqp:
         length = trial.length[rows]
         S.stride[rows] = np.where(old, length, S.stride[rows])
         S.path[rows] += length
+        return HV
 
-    def _next_direction(self, S: SolverRows, rows: Array) -> Array:
+    def _next_direction(self, S: SolverRows, rows: Array, HV: Tensor | None) -> Array:
         """Steer and test ``rows``; returns which of them (a mask) quasi-Newton directions no longer serve."""
-        self.steering.set_direction(S, rows)
+        self.steering.set_direction(S, rows, HV)
         # Rounding has spoilt an H whose direction does not even promise anything.
         broken = rows[~(S.promise[rows] < 0)]
         if len(broken) and not self.problem.settings.published:

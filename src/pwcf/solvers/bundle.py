@@ -69,7 +69,9 @@ class Cuts:
     compared: Array
     """(B, l) whether the cut has been compared with all others."""
     excess: Array
-    """(B, l, 1+p, l) of every cut at the points of all others: (line - value) / distance^2, 0 if that is less."""
+    """(B, l, 1+p, l) of every cut at the points of all others: (line - value) / distance^2, 0 if that is less.
+
+    In single precision: it is an estimate, and by far the largest array of the host."""
     bent: Array
     """(B,) whether an excess was ever above 0."""
 
@@ -86,7 +88,7 @@ class Cuts:
             np.zeros((b, size, columns)),
             np.zeros((b, size, columns)),
             np.zeros((b, size), dtype=bool),
-            np.zeros((b, size, columns, size)),
+            np.zeros((b, size, columns, size), dtype=np.float32),
             np.zeros(b, dtype=bool),
         )
 
@@ -152,25 +154,26 @@ class Cuts:
         stale = filled & ~part(self.compared, rows)
         many = where_true(stale.sum(1) > 1)
         if len(many):
-            self._compare_all(rows[many], extent[many], equality)
+            self._compare_all(rows[many], filled[many], extent[many], equality)
         # Between two calls there is one new cut, at most. One pass over the store serves x and the new cut.
         new = stale.argmax(1)
         r, (l, columns, n) = len(rows), self.gradients.shape[1:]
-        where = positions(rows, step.device), positions(new, step.device)
-        slopes = self.gradients[where]
-        ends = torch.stack([step, self.points[where]], 1)
-        ahead = with_stored(lambda G, x: bmm(G.view(-1, l * columns, n), x.mT), self.gradients, rows, ends)
-        behind = with_stored(lambda P, g: bmm(g, P.mT), self.points, rows, slopes)
-        apart = with_stored(lambda P, x: distances(x, P), self.points, rows, ends)
+        index, place = positions(rows, step.device), positions(new, step.device)
+        slopes = self.gradients[index, place]
+        ends = torch.stack([step, self.points[index, place]], 1)
+        ahead = with_stored(lambda G, x: bmm(G.view(-1, l * columns, n), x.mT), self.gradients, index, ends)
+        behind = with_stored(lambda P, g: bmm(g, P.mT), self.points, index, slopes)
+        apart = with_stored(lambda P, x: distances(x, P), self.points, index, ends)
         ahead_, behind_, apart_, steepness = fetch(ahead.view(r, l, columns, 2), behind, apart, norm(slopes))
         lines = ahead_ + part(self.offsets, rows)[..., None]
-        self._compare_new(rows, new, lines[..., 1], behind_, apart_[:, 1], steepness, extent, equality)
+        self._compare_new(rows, new, filled, lines[..., 1], behind_, apart_[:, 1], steepness, extent, equality)
         return lines[..., 0], apart_[:, 0], self._concavity(rows, filled, apart_[:, 0] <= near[:, None])
 
     def _compare_new(
         self,
         rows: Array,
         new: Array,
+        filled: Array,
         others: Array,
         slopes: Array,
         apart: Array,
@@ -178,7 +181,7 @@ class Cuts:
         extent: Array,
         equality: Array,
     ) -> None:
-        """Compare the cuts in the places ``new`` (r,) with all others.
+        """Compare the cuts in the places ``new`` (r,) with all others, in places that are ``filled`` (r, l).
 
         Known are the lines of the ``others`` (r, l, 1+p) at the new points, the ``slopes`` (r, 1+p, l) of the new cuts
         towards the other points, how far ``apart`` (r, l) these are, and the ``steepness`` (r, 1+p) of the new cuts.
@@ -187,17 +190,16 @@ class Cuts:
         values, mine = part(self.values, rows), self.values[rows, new]
         eps, distance = self._eps, np.where(apart > 1e-150, apart, np.inf)[:, :, None] ** 2
         rounding = eps * extent[:, None, None]
-        theirs = _excess(others, mine[:, None], part(self.steepness, rows) * rounding, equality, eps) / distance
+        theirs = _excess(others, mine[:, None], part(self.steepness, rows) * rounding, distance, equality, eps)
         lines = slopes.transpose(0, 2, 1) + self.offsets[rows, new][:, None]
-        ours = _excess(lines, values, steepness[:, None] * rounding, equality, eps) / distance
+        ours = _excess(lines, values, steepness[:, None] * rounding, distance, equality, eps)
         self.excess[rows, :, :, new] = theirs
         self.excess[rows, new] = ours.transpose(0, 2, 1)
         self.compared[rows, new] = True
-        known = (largest(part(self.stamp, rows)) >= 0)[..., None]
-        self.bent[rows] |= ((theirs > 0) & known).any((1, 2)) | ((ours > 0) & known).any((1, 2))
+        self.bent[rows] |= (np.maximum(theirs, ours).max(-1) * filled).max(1) > 0
 
-    def _compare_all(self, rows: Array, extent: Array, equality: Array) -> None:
-        """Compare all cuts of some rows with each other."""
+    def _compare_all(self, rows: Array, filled: Array, extent: Array, equality: Array) -> None:
+        """Compare all cuts of some rows with each other, in places that are ``filled`` (r, l)."""
         r, (l, columns, n) = len(rows), self.gradients.shape[1:]
         G, P = select(self.gradients, rows), select(self.points, rows)
         slopes = bmm(G.view(r, l * columns, n), P.mT).view(r, l, columns, l)
@@ -205,11 +207,11 @@ class Cuts:
         lines = (slopes_ + self.offsets[rows][..., None]).transpose(0, 1, 3, 2)
         rounding = steepness[:, :, None] * (self._eps * extent)[:, None, None, None]
         distance = np.where(apart > 1e-150, apart, np.inf)[..., None] ** 2
-        excess = _excess(lines, self.values[rows][:, None], rounding, equality, self._eps) / distance
+        excess = _excess(lines, self.values[rows][:, None], rounding, distance, equality, self._eps)
         self.steepness[rows], self.compared[rows] = steepness, True
         self.excess[rows] = excess.transpose(0, 1, 3, 2)
-        filled = largest(self.stamp[rows]) >= 0
-        self.bent[rows] |= ((excess > 0) & (filled[:, :, None] & filled[:, None])[..., None]).any((1, 2, 3))
+        both = filled[:, :, None] & filled[:, None]
+        self.bent[rows] |= (largest(excess) * both).max((1, 2)) > 0
 
     def _concavity(self, rows: Array, filled: Array, near: Array) -> Array:
         """(r, l, 1+p) by how much cuts may overestimate per squared distance; those ``filled`` and ``near`` (r, l)."""
@@ -270,13 +272,17 @@ class Cuts:
         self.stamp[rows[row], model.source[row, column], model.owner[row, column]] = clock[row]
 
 
-def _excess(lines: Array, values: Array, rounding: Array, equality: Array, eps: float) -> Array:
-    """By how much lines (..., 1+p) lie above values, beyond rounding; those of equalities on either side."""
+def _excess(lines: Array, values: Array, rounding: Array, squares: Array, equality: Array, eps: float) -> Array:
+    """By how much lines (..., 1+p) lie above values, beyond rounding; those of equalities on either side.
+
+    Per squared distance, and at most what single precision can hold.
+    """
     excess: Array = lines - values
     if equality.any():
         excess = np.where(np.append(False, equality), np.abs(excess), excess)
     excess -= 64 * eps * (np.abs(values) + np.abs(lines)) + 8 * rounding
-    np.maximum(excess, 0.0, out=excess)
+    excess /= squares
+    np.clip(excess, 0.0, 1e30, out=excess)
     return excess
 
 

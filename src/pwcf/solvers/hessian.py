@@ -25,6 +25,8 @@ KNOWN = 100.0
 # the last curvature is huge and would make H small in all directions not in memory: with a longer memory gamma
 # comes from the least curvature in it.
 SHORT = 6
+# Entries of full matrices that are worked on at once on the host.
+CACHED = 2**19
 
 
 class HessianProducts(NamedTuple):
@@ -39,11 +41,14 @@ class HessianProducts(NamedTuple):
 class InverseHessian(Protocol):
     """One positive definite matrix per row."""
 
-    def products(self, rows: Array, V: Tensor) -> HessianProducts:
-        """Products of the matrices of ``rows`` (r,) with the vectors V (r, k, n)."""
+    def products(self, rows: Array, V: Tensor, HV: Tensor | None = None) -> HessianProducts:
+        """Products of the matrices of ``rows`` (r,) with the vectors V (r, k, n); HV are those that ``update`` gave."""
 
-    def update(self, rows: Array, s: Tensor, y: Tensor) -> None:
-        """Take in a step s (r, n) of each row and the change y (r, n) of its gradient."""
+    def update(self, rows: Array, s: Tensor, y: Tensor, V: Tensor | None = None) -> Tensor | None:
+        """Take in a step s (r, n) of each row and the change y (r, n) of its gradient.
+
+        Returns products of the new matrices with V (r, k, n) if they are to be had on the way.
+        """
 
     def reset(self, rows: Array) -> None:
         """Let ``rows`` begin anew."""
@@ -73,8 +78,9 @@ class FullBFGS:
     def tensors(self) -> dict[str, Tensor]:
         return {"H": self.H, "started": torch.from_numpy(self.started)}
 
-    def products(self, rows: Array, V: Tensor) -> HessianProducts:
-        HV = with_stored(lambda H, V: bmm(V, H), self.H, rows, V)  # H is symmetric: (H V')' = V H
+    def products(self, rows: Array, V: Tensor, HV: Tensor | None = None) -> HessianProducts:
+        if HV is None:
+            HV = with_stored(lambda H, V: bmm(V, H), self.H, rows, V)  # H is symmetric: (H V')' = V H
         return HessianProducts(bmm(V, HV.mT).double(), lambda weights: weighted(weights, HV))
 
     def reset(self, rows: Array) -> None:
@@ -92,33 +98,49 @@ class FullBFGS:
         values = values.clamp(min=values.amax(-1, keepdim=True).abs() * KNOWN * torch.finfo(H.dtype).eps)
         self.H[index] = bmm(vectors * values.unsqueeze(-2), vectors.mT)
 
-    def update(self, rows: Array, s: Tensor, y: Tensor) -> None:
+    def update(self, rows: Array, s: Tensor, y: Tensor, V: Tensor | None = None) -> Tensor | None:
         both = torch.stack([s, y], 1)
         ss, sy, yy = fetch_one(bmm(both, both.mT)).reshape(-1, 4).T[[0, 1, 3]]
         good = sy > CURVATURE * np.sqrt(ss * yy)
         if not good.all():
             kept = where_true(good)
-            rows, s, y, sy, yy = rows[kept], select(s, kept), select(y, kept), sy[kept], yy[kept]
+            rows, s, y, sy, yy, V = rows[kept], select(s, kept), select(y, kept), sy[kept], yy[kept], None
         if len(rows) == 0:
-            return
-        b = self.H.shape[0]
+            return None
+        b, n = len(self.H), s.shape[1]
         # First pair: scale the identity to the observed curvature.
         first = where_true(~self.started[rows])
         if len(first):
             self.H[positions(rows[first], s.device)] *= send((sy / yy)[first], s)[:, None, None]
             self.started[rows] = True
-        Hy = with_stored(matvec, self.H, rows, y)
         rho = factor(1 / sy, s)
-        # H + s u' + u s' with u = rho (1 + rho y'Hy) s / 2 - rho Hy: one pass over H.
-        u = rho * ((0.5 + 0.5 * rho * dot(y, Hy).unsqueeze(-1)) * s - Hy)
-        left, right = torch.stack([s, u], -1), torch.stack([u, s], 1)
-        if 3 * len(rows) > b:  # adding zeros to the others costs less than a copy
-            add_product_(self.H, spread(left, rows, b), spread(right, rows, b))
-        else:
+        if 3 * len(rows) <= b:
             index = positions(rows, s.device)
             H = self.H[index]
-            add_product_(H, left, right)
+            HV = _add_pair_(H, s, y, rho, V)
             self.H[index] = H
+            return HV
+        # A step of zeros, which adds zeros to the others, costs less than a copy. The matrices are read three times:
+        # a few at a time stay in the processor's cache.
+        s, y, rho = spread(s, rows, b), spread(y, rows, b), spread(rho, rows, b)
+        V = None if V is None else spread(V, rows, b)
+        size = max(1, CACHED // (n * n)) if s.device.type == "cpu" else b
+        if b <= size:
+            HV = _add_pair_(self.H, s, y, rho, V)
+        else:
+            cut = [slice(i, i + size) for i in range(0, b, size)]
+            parts = [_add_pair_(self.H[i], s[i], y[i], rho[i], None if V is None else V[i]) for i in cut]
+            HV = None if V is None else torch.cat([part for part in parts if part is not None])
+        return None if HV is None else select(HV, rows)
+
+
+def _add_pair_(H: Tensor, s: Tensor, y: Tensor, rho: Tensor, V: Tensor | None) -> Tensor | None:
+    """Update H (r, n, n) in place; returns V (r, k, n) times the new one."""
+    Hy = matvec(H, y)
+    # H + s u' + u s' with u = rho (1 + rho y'Hy) s / 2 - rho Hy: one pass over H.
+    u = rho * ((0.5 + 0.5 * rho * dot(y, Hy).unsqueeze(-1)) * s - Hy)
+    add_product_(H, torch.stack([s, u], -1), torch.stack([u, s], 1))
+    return None if V is None else bmm(V, H)
 
 
 class LimitedBFGS:
@@ -171,7 +193,7 @@ class LimitedBFGS:
         coefficients = coefficients.to(self.pairs.dtype)
         return with_stored(lambda pairs, c: bmm(c, pairs), self.pairs, rows, coefficients)
 
-    def products(self, rows: Array | Tensor, V: Tensor) -> HessianProducts:
+    def products(self, rows: Array | Tensor, V: Tensor, HV: Tensor | None = None) -> HessianProducts:
         """One pass over the pairs for the Gram matrix, a second one for the combined vector."""
         rows = positions(rows, V.device)
         inner = self._inner(rows, V)
@@ -226,7 +248,7 @@ class LimitedBFGS:
         """Begin anew: the few pairs are soon replaced."""
         self.reset(rows)
 
-    def update(self, rows: Array | Tensor, s: Tensor, y: Tensor) -> None:
+    def update(self, rows: Array | Tensor, s: Tensor, y: Tensor, V: Tensor | None = None) -> Tensor | None:
         rows = positions(rows, s.device)
         sy, ss, yy = dot(s, y).double(), dot(s, s).double(), dot(y, y).double()
         good = sy > CURVATURE * (ss * yy).sqrt()
@@ -234,7 +256,7 @@ class LimitedBFGS:
             kept = good.nonzero().squeeze(-1)
             rows, s, y, sy, yy = rows[kept], s[kept], y[kept], sy[kept], yy[kept]
         if rows.numel() == 0:
-            return
+            return None
         m = self.memory
         place = self.count[rows] % m
         self.pairs[rows, place] = s
@@ -246,6 +268,7 @@ class LimitedBFGS:
         self.YY[rows, :, place] = inner[:, m:, 1]
         self.gamma[rows] = self._largest(rows) if m > SHORT else sy / yy
         self.count[rows] += 1
+        return None
 
     def _largest(self, rows: Tensor) -> Tensor:
         """The largest s'y / y'y in memory."""

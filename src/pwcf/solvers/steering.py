@@ -46,9 +46,12 @@ class Steering:
 
     problem: SolverProblem
 
-    def set_direction(self, S: SolverRows, rows: Array) -> None:
-        """Set d, mu, the multipliers and the first trial step of ``rows``."""
-        d, found = self.linearised_step(S, rows)
+    def set_direction(self, S: SolverRows, rows: Array, HV: Tensor | None = None) -> None:
+        """Set d, mu, the multipliers and the first trial step of ``rows``.
+
+        HV (r, 1+p, n) are products of H with their gradients, if these are known.
+        """
+        d, found = self.linearised_step(S, rows, HV=HV)
         S.put("d", rows, d)
         S.promise[rows], S.mu[rows] = found.promise, found.mu
         p = self.problem.p
@@ -58,7 +61,9 @@ class Steering:
         S.t[rows] = np.where(last > 0, np.minimum(2 * last, 1.0), 1.0)
         S.t_low[rows], S.t_high[rows], S.trials[rows] = 0.0, np.inf, 0
 
-    def linearised_step(self, S: SolverRows, rows: Array, tau: Array | None = None) -> tuple[Tensor, Steered]:
+    def linearised_step(
+        self, S: SolverRows, rows: Array, tau: Array | None = None, HV: Tensor | None = None
+    ) -> tuple[Tensor, Steered]:
         """The step (r, n) of the linearised problem, with H or, where ``tau`` (r,) is given, tau times the identity.
 
         The multipliers found are those of the constraints, then of the walls.
@@ -78,7 +83,7 @@ class Steering:
             free = bounds.free(x, weighted(send(penalty_weights(mu, multipliers) * scales, V), V))
             assert free is not None
             V = V * free.unsqueeze(1)
-        products = S.hessian.products(rows, V) if tau is None else _identity_products(V, tau)
+        products = S.hessian.products(rows, V, HV) if tau is None else _identity_products(V, tau)
         if walls is None:
             gram = fetch_one(products.gram) * scales[:, :, None] * scales[:, None]
             last = multipliers
