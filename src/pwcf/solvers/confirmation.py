@@ -57,8 +57,9 @@ SIDES, SIDE_TRIALS = 10_000, 4
 CLOSER = {torch.float32: 1.0, torch.float64: 0.05}
 # A change of the slope by this share of it within NEAR may be curvature; more is a kink.
 BENT = 0.02
-# Pairs of points beside x, and how many where all that was seen looks convex.
-PAIRS, FEW_PAIRS = 16, 8
+# Pairs of points beside x; where all that was seen looks convex fewer, and still fewer in more than LOW variables, of
+# whose sides so few points would find a small part.
+PAIRS, FEW_PAIRS, LEAST_PAIRS, LOW = 16, 8, 3, 10
 # Their directions are chosen from so many.
 POOL = 256
 # Times that a row goes back to its best point.
@@ -175,7 +176,7 @@ class Confirmation:
         unit = self.problem.objective_scale(S, rows) * S.scales[rows, 0] * self.problem.settings.tol * mu
         S.t[rows], S.promise[rows] = 1.0, -10 * REFUTES * unit
         tried, within = S.trials[rows] - SIDES, NEAR * size
-        pairs = np.where(S.concave[rows], PAIRS, FEW_PAIRS)
+        pairs = np.where(S.concave[rows], PAIRS, FEW_PAIRS if n <= LOW else LEAST_PAIRS)
         sampled = 2 * np.where(S.verdict[rows] == PASSED_AT_X, 1, pairs)
         beside = where_true(tried < sampled)
         if len(beside):
@@ -214,6 +215,11 @@ class Confirmation:
         filled, every = (model.owner >= 0)[..., None], np.arange(len(rows))[:, None]
         # (r, K, l): which columns of the model belong to the side of which point
         sides = holds[every, model.source, np.maximum(model.owner, 0)] & filled
+        # A constraint without any is taken as it is at x.
+        mine = (model.owner[:, None] == np.arange(1, p + 1)[:, None]).astype(np.float64)
+        absent = np.matmul(mine, sides.astype(np.float64)) == 0
+        at_home = (model.source == S.cuts.home[rows][:, None]) & (model.owner > 0)
+        sides |= at_home[..., None] & (np.matmul(mine.swapaxes(1, 2), absent.astype(np.float64)) > 0)
         usable = near & (sides < filled).any(1) & (sides & (model.owner == 0)[..., None]).any(1)
         steps, aside, promise = torch.zeros_like(x), torch.zeros_like(x), np.zeros(len(rows))
         row, point = _distinct(sides, usable)
