@@ -71,12 +71,14 @@ class Bounds:
         """1 where a step against ``gradient`` may move, 0 where x sits at a bound and is pushed out."""
         if not self.present:
             return None
-        held = torch.zeros_like(x, dtype=torch.bool)
+        held = None
         if self.lower is not None:
-            held |= (gradient > 0) & (x <= self.lower)
+            held = (gradient > 0).logical_and_(x <= self.lower)
         if self.upper is not None:
-            held |= (gradient < 0) & (x >= self.upper)
-        return (~held).to(x.dtype)
+            high = (gradient < 0).logical_and_(x >= self.upper)
+            held = high if held is None else held.logical_or_(high)
+        assert held is not None
+        return held.logical_not_().to(x.dtype)
 
     def room(self, x: Tensor, direction: Tensor) -> Tensor:
         """How far each entry of x can go along the sign of ``direction`` (r, n); inf where nothing stops it."""

@@ -52,7 +52,7 @@ class Trial(NamedTuple):
 
 def trial_points(S: SolverRows, bounds: Bounds, snap: bool) -> Tensor:
     """The points to evaluate next, (B, n)."""
-    ahead = S.x + factor(S.t, S.x) * S.d
+    ahead = torch.addcmul(S.x, factor(S.t, S.x), S.d)
     return bounds.snap(ahead) if snap else bounds.project(ahead)
 
 
@@ -60,11 +60,11 @@ def digest(S: SolverRows, x: Tensor, ev: Evaluation, bounded: bool, steepness: b
     """The evaluation of the trial points x (B, n)."""
     moved, step, d = x - S.x, x - S.reference, S.d
     if bounded:
-        d = torch.where(x == S.x + factor(S.t, x) * d, d, 0.0)
+        d = d * (x == torch.addcmul(S.x, factor(S.t, x), d))
     n = x.shape[1]
     along = bmm(ev.gradients, torch.stack([step, probe(n, x.dtype, x.device).expand_as(x), d], 1).mT)
     linear = bmm(S.gradients, moved.unsqueeze(-1))
-    lengths = norm(torch.stack([moved, x, step], 1))
+    lengths = torch.stack([norm(moved), norm(x), norm(step)], 1)
     steep = (norm(ev.gradients),) if steepness else ()
     values, along_, linear_, lengths_, *rest = fetch(ev.values, along, linear, lengths, *steep)
     # No entry of the probe is zero: its product with a gradient is finite only if the gradient is.
