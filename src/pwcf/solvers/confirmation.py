@@ -53,13 +53,13 @@ A_FEW, MORE = 5, 4
 NEARLY = 5.0
 # Trials are counted from here where the sides of kinks are tried, for each entry of x and some more so often.
 SIDES, SIDE_TRIALS = 10_000, 4
-# Every second pair is closer to x by this factor.
+# Every fourth pair is closer to x by this factor.
 CLOSER = {torch.float32: 1.0, torch.float64: 0.05}
 # A change of the slope by this share of it within NEAR may be curvature; more is a kink.
 BENT = 0.02
 # Pairs of points beside x; where all that was seen looks convex fewer, and still fewer in more than LOW variables, of
 # whose sides so few points would find a small part.
-PAIRS, FEW_PAIRS, LEAST_PAIRS, LOW = 16, 8, 3, 10
+PAIRS, FEW_PAIRS, LEAST_PAIRS, LOW = 24, 8, 3, 10
 # Their directions are chosen from so many.
 POOL = 256
 # Times that a row goes back to its best point.
@@ -181,7 +181,7 @@ class Confirmation:
         beside = where_true(tried < sampled)
         if len(beside):
             lengths = np.where(tried % 2 == 0, 0.5, -0.5) * within
-            lengths *= np.where(tried // 2 % 2 == 0, 1.0, CLOSER[S.x.dtype])
+            lengths *= np.where(tried // 2 % 4 < 3, 1.0, CLOSER[S.x.dtype])
             S.put("d", rows[beside], factor(lengths[beside], S.x) * _samples(n, S.x)[tried[beside] // 2])
         # An f that has no gradient here either has no kinks.
         flat = S.scale[rows, 0] == 0
