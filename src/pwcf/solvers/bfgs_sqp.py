@@ -33,6 +33,7 @@ from pwcf.solvers.linalg import weighted
 from pwcf.solvers.line_search import LineSearch
 from pwcf.solvers.oracle import Evaluation
 from pwcf.solvers.phases import BundlePhases
+from pwcf.solvers.sides import Sides
 from pwcf.solvers.state import (
     BUNDLE,
     CODE,
@@ -78,7 +79,7 @@ class BfgsSqp:
             line_search=LineSearch(problem),
             stopping=stopping,
             phases=BundlePhases(problem, stopping),
-            confirmation=Confirmation(problem, steering, stopping),
+            confirmation=Confirmation(problem, steering, stopping, Sides(problem, stopping)),
         )
 
     def init(self, x0: Tensor, index: Tensor) -> SolverRows:
