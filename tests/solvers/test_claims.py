@@ -114,6 +114,16 @@ def test_a_better_trial_point_refutes_a_claim() -> None:
     assert (gained <= 1e-4 * max(1e-3, float(solution.objective.max()))).all()
 
 
+def test_a_step_along_curved_constraints_is_led_back_to_them() -> None:
+    """A curved valley of products: 1 % along it lowers f by 4e-4, but leaves constraints with large multipliers."""
+    problem = testproblems.get("outrata33")
+    noise = 2 * torch.rand(17, 5, generator=torch.Generator().manual_seed(0), dtype=F64) - 1
+    starts = (problem.start.double() + torch.as_tensor(problem.spread) * noise[[4]]).clamp(min=0)
+    solution = _solve(problem, starts)
+    assert solution.converged.all()
+    assert float(solution.objective) <= problem.optimum * (1 + 3e-4)
+
+
 # ---- scale ---------------------------------------------------------------------------------------------
 
 

@@ -98,7 +98,8 @@ class BfgsSqp:
         x = self.problem.bounds.of(index).project(x0)
         return SolverRows(
             index=index, x=x, reference=x.clone(), unit=self.problem.oracle.unit.rows(index, x),
-            size=full(0), first_size=full(0), distance=full(0), values=full(0, 1 + p), first=full(0, 1 + p),
+            size=full(0), first_size=full(0), distance=full(0),
+            values=full(0, 1 + p), first=full(0, 1 + p), trial_values=full(0, 1 + p),
             gradients=torch.zeros(b, 1 + p, n, dtype=x.dtype, device=x.device),
             scale=full(0, 1 + p), mu=full(s.mu0), multipliers=full(0, p),
             wall_prices=full(0, self.problem.wall_sides * n), d=torch.zeros_like(x),
@@ -124,6 +125,7 @@ class BfgsSqp:
         unscaled = not self.problem.settings.published and bool((S.scale == 0).any())
         trial = digest(S, x, ev, self.problem.bounds.present, unscaled)
         alive = self._first_values(S, trial, alive)
+        S.trial_values = np.where(alive[:, None], trial.values, S.trial_values)
         seen = where_true(alive & trial.finite)
         # Armijo_Wolfe: x_{k+1}, and with it H_{k+1}
         place = self._store_cuts(S, trial, seen)

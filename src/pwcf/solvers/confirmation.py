@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pwcf.solvers import sides
-from pwcf.solvers.host import Array, factor, fetch_one, portions, positions, select, where_true
-from pwcf.solvers.linalg import norm
+from pwcf.solvers.host import Array, factor, fetch_one, matvec, portions, positions, select, send, where_true
+from pwcf.solvers.linalg import bmm, norm, weighted
 from pwcf.solvers.sides import Sides
 from pwcf.solvers.state import (
     CONFIRM,
@@ -24,8 +24,13 @@ from pwcf.solvers.state import (
 from pwcf.solvers.steering import Steering
 from pwcf.solvers.stopping import StoppingTest
 
-# The steps tried, relative to the size of x.
+# The lengths of steps tried, relative to the size of x; and how long each trial is, and whether it goes back to the
+# constraints from where the one before has led.
 RADII = (1e-2, 1e-3, 1e-4)
+LENGTHS = (RADII[0],) * 3 + (RADII[1],) * 2 + (RADII[2],)
+CORRECTED = (False, True, True, False, True, False)
+# Constraints whose gradients depend on those of others to this share do not count on the way back.
+DEPENDENT = 1e-10
 # A step that gains this share of what tol allows refutes the test.
 REFUTES = 0.5
 # In a valley so flat that the gradient says little, a step that would gain this many times what tol allows is tried
@@ -60,10 +65,10 @@ class Confirmation:
         if len(rows) == 0:
             return
         # Gradients at x alone leave nothing to gain nearby that the linearised problem could show.
-        first = np.where(S.verdict[rows] == PASSED_AT_X, len(RADII), 0)
+        first = np.where(S.verdict[rows] == PASSED_AT_X, len(LENGTHS), 0)
         S.trials[rows] = np.where(S.phase[rows] == CONFIRM, S.trials[rows], first)
         S.phase[rows] = CONFIRM
-        near, aside = S.trials[rows] > len(RADII), S.trials[rows] >= sides.BEGIN
+        near, aside = S.trials[rows] > len(LENGTHS), S.trials[rows] >= sides.BEGIN
         for portion in portions(rows[aside], self.problem.portion(S)):
             self.sides.advance(S, portion)
         for portion in portions(rows[near & ~aside], self.problem.portion(S)):
@@ -72,32 +77,66 @@ class Confirmation:
 
     def _try_linearised(self, S: SolverRows, rows: Array) -> None:
         """Set the next step of the linearised problem at x."""
+        corrected = self._corrections(S, rows)
+        self._try_corrected(S, rows[corrected])
+        rows = rows[~corrected]
         if len(rows) == 0:
             return
-        tried, size, mu = S.trials[rows], 1 + S.size[rows], S.mu[rows]
-        sf = S.scales[rows, 0] * mu
+        tried, mu = S.trials[rows], S.mu[rows]
+        sf, size = S.scales[rows, 0] * mu, 1 + S.size[rows]
         unit = self.problem.objective_scale(S, rows) * sf * self.problem.settings.tol
-        radius = np.array((*RADII, RADII[0]))[tried] * size
+        radius = np.array((*LENGTHS, RADII[0]))[tried] * size
         slope = fetch_one(norm(select(S.gradients, rows)[:, 0])) * sf
-        tau = radius / np.maximum(slope, 1e-300)
-        d, found = self.steering.linearised_step(S, rows, np.minimum(tau, 1e100))
+        tau = np.minimum(radius / np.maximum(slope, 1e-300), 1e100)
+        d, found = self.steering.linearised_step(S, rows, tau)
         length, promise = fetch_one(norm(d)), found.promise
         # A step that constraints have made short is tried longer; the others stay as they are.
         short = where_true(length < 0.5 * radius)
         if len(short):
             longer = np.minimum(radius / np.maximum(length, 1e-300), 1e4)
-            further, found = self.steering.linearised_step(S, rows[short], np.minimum(tau * longer, 1e100)[short])
+            tau[short] = np.minimum(tau * longer, 1e100)[short]
+            further, found = self.steering.linearised_step(S, rows[short], tau[short])
             d[positions(short, d.device)] = further
             promise[short], length[short] = found.promise, fetch_one(norm(further))
         valley = VALLEY * unit * length / np.maximum(-promise, 1e-300)
-        far = (tried == len(RADII)) & (valley > radius) & (valley <= FAR * size) & (promise < 0)
+        far = (tried == len(LENGTHS)) & (valley > radius) & (valley <= FAR * size) & (promise < 0)
         wanted = np.where(far, valley, np.minimum(length, radius))
         S.put("d", rows, d * factor(wanted / np.maximum(length, 1e-300), d))
         S.t[rows], S.promise[rows] = 1.0, -10 * REFUTES * unit
         # Nothing to try: no evaluation is spent on it.
-        idle = rows[((tried == len(RADII)) & ~far) | ~(length > 0)]
+        idle = rows[((tried == len(LENGTHS)) & ~far) | ~(length > 0)]
         for portion in portions(idle, self.problem.portion(S)):
             self._try_near_cuts(S, portion)
+
+    def _corrections(self, S: SolverRows, rows: Array) -> Array:
+        """Which rows (r,) correct the step just tried, because it has left the constraints; others skip that."""
+        left = self.problem.violation(S.trial_values[rows]) > self.problem.settings.feasibility
+        fallen = S.trial_values[rows, 0] < S.values[rows, 0]
+        useful = left & fallen & np.isfinite(S.trial_values[rows]).all(1)
+        due = np.append(CORRECTED, False)[S.trials[rows]]
+        while (skipped := due & ~useful).any():
+            S.trials[rows[skipped]] += 1
+            due = np.append(CORRECTED, False)[S.trials[rows]]
+        correct: Array = due
+        return correct
+
+    def _try_corrected(self, S: SolverRows, rows: Array) -> None:
+        """Go back to the constraints from the step just tried, by the shortest way that their gradients there show.
+
+        Otherwise a step along curved constraints leaves them before it has gained anything.
+        """
+        if len(rows) == 0:
+            return
+        scales, device = S.scales[rows, 1:], S.x.device
+        c = S.trial_values[rows, 1:] * scales
+        wrong = np.where(self.problem.equality, c != 0, c > 0)
+        newest = S.cuts.stamp[rows].max(2).argmax(1)
+        J = S.cuts.gradients[positions(rows, device), positions(newest, device), 1:]
+        J = J * send((scales * wrong)[..., None], J)
+        inverse = np.linalg.pinv(fetch_one(bmm(J, J.mT)), rcond=DEPENDENT, hermitian=True)
+        back = weighted(send(-matvec(inverse, np.where(wrong, c, 0.0)), J), J)
+        S.put("d", rows, select(S.d, rows) + back)
+        S.t[rows] = 1.0
 
     def _try_near_cuts(self, S: SolverRows, rows: Array) -> None:
         """The test once more for what was judged by cuts, with those made close to x alone.
@@ -116,7 +155,7 @@ class Confirmation:
         rows = rows[by_cuts]
         if len(rows) == 0:
             return
-        x, bounds, first = select(S.x, rows), self.problem.bounds_of(S, rows), len(RADII) + 1
+        x, bounds, first = select(S.x, rows), self.problem.bounds_of(S, rows), len(LENGTHS) + 1
         within, gap = NEAR * (1 + S.size[rows]), S.gap[rows]
         model = self.problem.cutting_plane_model(S, rows, within)
         passed, q = self.stopping.passes(S, rows, model)

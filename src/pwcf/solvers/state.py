@@ -168,6 +168,8 @@ class SolverRows:
     values: Array
     """(B, 1+p) f and constraints at x, in the user's units; ``first`` holds those at the start."""
     first: Array
+    trial_values: Array
+    """(B, 1+p) those at the last trial point"""
     gradients: Tensor
     """(B, 1+p, n) their gradients."""
     scale: Array
