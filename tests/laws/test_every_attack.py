@@ -48,7 +48,7 @@ CASES: dict[str, tuple[Net, int, tuple[int, ...], int]] = {
     "NaN on some inputs": (sometimes_nan(), 4, (1, 4, 6), 5),
 }
 # These find what there is on a linear model; a random search of 300 queries, and FMN, may miss some.
-SURE = ("lmn", "pwcf", "apgd", "apgd-ce", "apgd-margin", "apgd-dlr", "apgd-t", "fab", "fab-t")
+SURE = ("lmn", "pwcf", "apgd", "apgd-ce", "apgd-margin", "apgd-dlr", "apgd-t", "malt", "pma", "fw", "fab", "fab-t")
 # Far beyond the radii of these models.
 EPS = {"l0": 20.0, "l1": 6.0, "l2": 1.5, "linf": 0.4, "pd": 0.4}
 # For images of any shape.

@@ -56,7 +56,7 @@ def test_radii_are_those_of_the_closed_form(attack: str, budget: int, excess: fl
         assert set(run.status) == {Status.CONVERGED if attack == "lmn" else Status.BUDGET}  # FAB cannot tell
 
 
-@pytest.mark.parametrize("attack", ["lmn", "fab", "apgd"])
+@pytest.mark.parametrize("attack", ["lmn", "fab", "apgd", "fw"])
 def test_max_loss_breaks_above_the_radius_and_not_below(attack: str) -> None:
     above = evaluate(model, IMAGES, LABELS, MaxLoss(METRIC, 1.02 * EXACT), attacks=attack, budget=300)
     assert above.robust_accuracy == 0

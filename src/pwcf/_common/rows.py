@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
+
+
+@dataclass
+class PerRow:
+    """Every tensor among the fields has the rows in its first dimension."""
+
+    def keep(self, rows: Tensor) -> None:
+        """Only these rows (places or flags) stay."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Tensor):
+                setattr(self, field.name, value[rows])
 
 
 def per_row(values: Tensor, like: Tensor) -> Tensor:

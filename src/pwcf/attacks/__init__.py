@@ -4,6 +4,7 @@ from pwcf.attacks.apgd import Apgd
 from pwcf.attacks.base import Answer, Attack, CannotAnswer, Diagnostics, Stop, Task
 from pwcf.attacks.external import AdvLib, Function, from_foolbox, from_torchattacks
 from pwcf.attacks.fab import Fab
+from pwcf.attacks.frank_wolfe import FrankWolfe
 from pwcf.attacks.lmn import Lmn
 from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd
 from pwcf.attacks.pwcf import Pwcf
@@ -22,6 +23,7 @@ __all__ = [
     "Diagnostics",
     "Fab",
     "FastLpa",
+    "FrankWolfe",
     "Function",
     "Lmn",
     "Lpa",

@@ -16,6 +16,7 @@ from pwcf.attacks.base import Attack, CannotAnswer, Stop
 from pwcf.attacks.external import AdvLib, Function
 from pwcf.attacks.external.adv_lib import NAMES as ADV_LIB
 from pwcf.attacks.fab import Fab
+from pwcf.attacks.frank_wolfe import FrankWolfe
 from pwcf.attacks.lmn import Lmn
 from pwcf.attacks.perceptual import FastLpa, Lpa, Ppgd
 from pwcf.attacks.pwcf import Pwcf
@@ -37,6 +38,9 @@ ATTACKS: dict[str, Callable[[], Attack]] = {
     "apgd-margin": partial(Apgd, loss="margin", name="apgd-margin"),
     "apgd-dlr": partial(Apgd, loss="dlr", name="apgd-dlr"),
     "apgd-t": partial(Apgd, loss="dlr", targets=TARGETS, name="apgd-t"),
+    "malt": partial(Apgd, loss="dlr", targets=TARGETS, ranking="malt", name="malt"),
+    "pma": partial(Apgd, loss="pm", name="pma"),
+    "fw": FrankWolfe,
     "fab": Fab,
     "fab-t": partial(Fab, targets=TARGETS, name="fab-t"),
     "square": Square,

@@ -1,7 +1,7 @@
-"""Losses of logits, per sample, larger where the model is more wrong: margin, cross-entropy, DLR; clipping.
+"""Losses of logits, per sample, larger where the model is more wrong: margins, cross-entropy, DLR; clipping.
 
-With ``targets`` they measure how close the model is to predicting these classes. Margin and DLR are positive exactly
-where the sample is misclassified; with a target, where the target's logit exceeds the label's.
+With ``targets`` they measure how close the model is to predicting these classes. All but cross-entropy are positive
+exactly where the sample is misclassified; with a target, where the target's logit exceeds the label's.
 """
 
 from __future__ import annotations
@@ -48,6 +48,24 @@ def cross_entropy(logits: Tensor, labels: Tensor, targets: Tensor | None = None)
     return torch.nn.functional.cross_entropy(logits, labels, reduction="none")
 
 
+def probability_margin(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
+    """Probability margin: the largest probability of another class, or the target's, minus the label's.
+
+    The margin of p = softmax(logits): max_{i != y} p_i - p_y (Xie et al. 2024, "Probability Margin Attack"). It lies
+    between -1 and 1.
+
+    Args:
+        logits: (b, classes) of any floating dtype.
+        labels: (b,) true classes, int64.
+        targets: (b,) target classes, int64; None: any other class.
+
+    Returns:
+        (b,) losses, positive where the sample is misclassified.
+    """
+    # Where the model is confident, the label's part of the gradient, p_y (1 - p_y + p_i), rounds to 0 in float32.
+    return margin(torch.softmax(logits.double(), 1), labels, targets).to(logits.dtype)
+
+
 def dlr(logits: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
     """DLR loss: the margin divided by a difference of the largest logits, so that it is scale-invariant.
 
@@ -84,7 +102,7 @@ def dlr_classes(targeted: bool) -> int:
     return 4 if targeted else 3
 
 
-LOSSES: dict[str, Loss] = {"margin": margin, "ce": cross_entropy, "dlr": dlr}
+LOSSES: dict[str, Loss] = {"margin": margin, "ce": cross_entropy, "dlr": dlr, "pm": probability_margin}
 
 
 def clip_level(name: str, classes: int) -> float:
@@ -93,7 +111,7 @@ def clip_level(name: str, classes: int) -> float:
     Cross-entropy reaches ln K at a tie of all K classes and is never higher on a correctly classified sample.
 
     Args:
-        name: "margin", "ce" or "dlr".
+        name: "margin", "ce", "dlr" or "pm".
         classes: the number of classes K.
 
     Returns:
@@ -119,7 +137,7 @@ def as_loss(name: str) -> Loss:
     """Look up a loss by name.
 
     Args:
-        name: "margin", "ce" (cross-entropy) or "dlr".
+        name: "margin", "ce" (cross-entropy), "dlr" or "pm" (probability margin).
 
     Returns:
         A function (logits (b, classes), labels (b,), targets (b,) or None) -> (b,).

@@ -5,9 +5,9 @@ An attack that needs a capability names it in its error message when the metric 
 ==========================  =================================================================  ====================
 capability                  methods                                                            used by
 ==========================  =================================================================  ====================
-``HasDualNorm``             ``norm``, ``dual_norm``                                            evidence, lmn, FAB
+``HasDualNorm``             ``norm``, ``dual_norm``                                            evidence, lmn, FAB, MALT
 ``HasProjection``           ``project`` onto ball and box                                      APGD, 8-bit answers
-``HasHalfspaceStep``        ``nearest_on_halfspace`` and box                                   lmn, FAB
+``HasHalfspaceStep``        ``nearest_on_halfspace`` and box                                   lmn, FAB, FW
 ``HasSteepest``             ``steepest`` ascent direction                                      training
 ``HasSlackForm``            ``slacks`` of an equivalent smooth form                            PWCF
 ==========================  =================================================================  ====================

@@ -76,7 +76,7 @@ class MaxLoss:
     Args:
         metric: as for ``MinRadius``.
         eps: the largest distance, >= 0: a number, or a tensor (n,) with one value per sample.
-        loss: "margin", "ce" (cross-entropy) or "dlr".
+        loss: "margin", "ce" (cross-entropy), "dlr" or "pm" (probability margin).
         targeted: labels are target classes; an answer is a point that the model classifies as its target.
     """
 

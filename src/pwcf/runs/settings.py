@@ -41,7 +41,7 @@ class Settings:
     question: str = _said("min-radius", "question", "min-radius: the nearest misclassified point; max-loss: within eps")
     metric: str = _said("linf", "question", "linf, l2, l1, l1.5, lpips, ssim, ... (pwcf metrics), or file.py:function")
     eps: float | None = _said(None, "question", "of max-loss: a number, or a fraction such as 8/255")
-    loss: str = _said("margin", "question", "of max-loss: margin, ce or dlr")
+    loss: str = _said("margin", "question", "of max-loss: margin, ce, dlr or pm")
     targeted: bool = _said(False, "question", "labels are the wanted classes")
     attacks: list[str] = _said(["lmn"], "question", "attacks, presets (pwcf attacks), file.py:name; the best counts")
     budget: int | None = _said(None, "question", "most forward + backward passes a sample, all attacks together")

@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from pwcf._common.rng import seeds_of
-from pwcf.attacks.apgd.ascent import ApgdObjective, ApgdPhase, ascend
+from pwcf.attacks.apgd.ascent import ApgdPhase, ascend
+from pwcf.attacks.apgd.targets import CANDIDATES, LOOK, RANKINGS, RankedTargets, Ranking, likeliest, nearest
 from pwcf.attacks.base import ANY, Task, check_settings, needs_methods
+from pwcf.attacks.objective import MaxLossObjective
 from pwcf.attacks.radius_search import MaxLossAttack
-from pwcf.losses import as_loss, mask_label
+from pwcf.losses import as_loss
 from pwcf.metrics import HasProjection
 from pwcf.problems import MaxLoss, Problem
 
-# The pass that ranks the classes.
-RANKING = 1
 # The published length of a run.
 STEPS = 100
 # Where restarts are wished for and steps are not, a run is not cut below this many: fewer lead nowhere.
@@ -32,28 +32,34 @@ class Apgd(MaxLossAttack):
     """Auto-PGD (Croce and Hein 2020), for l1 with adaptive sparsity (Croce and Hein 2021), and exact projections."""
 
     loss: str | None = None
-    """"ce", "margin" or "dlr"; None: that of a max-loss problem, the margin for min-radius"""
+    """"ce", "margin", "dlr" or "pm"; None: that of a max-loss problem, the margin for min-radius"""
     targets: int | None = None
-    """None: away from the label. k: towards the k likeliest other classes in turn, with a run each"""
+    """None: away from the label. k: towards the k first of the other classes in turn, with a run each"""
     steps: int | None = None
     """of a run, at most. None: about 100, the published number, as the budget has it"""
     restarts: int | None = None
     """runs, at most; of each target, if there are targets. None: as many as the budget allows"""
     sequential: bool = False
     """l2: project onto the ball and then onto the box, as AutoAttack does, in place of the exact projection"""
+    ranking: Ranking = "logit"
+    """which classes are the first: "logit", the likeliest; "malt", of the 100 likeliest those whose boundary is nearest
+    if the model is linear (Melamed et al. 2024)"""
     name: str = "apgd"
 
     def __post_init__(self) -> None:
         if self.loss is not None:
             as_loss(self.loss)
         check_settings(self, "targets", "steps", "restarts")
+        if self.ranking not in RANKINGS:
+            raise ValueError(f"ranking: expected one of {', '.join(RANKINGS)}, found {self.ranking!r}")
 
     @property
     def about(self) -> str:
+        by = f", the nearest of {CANDIDATES} classes by MALT" if self.ranking == "malt" else ""
         parts = [
             "pwcf's own APGD",
             self.loss or "the problem's loss",
-            "untargeted" if self.targets is None else f"{self.targets} targets",
+            "untargeted" if self.targets is None else f"{self.targets} targets{by}",
             "steps by budget" if self.steps is None else f"{self.steps} steps",
             "restarts by budget" if self.restarts is None else f"{self.restarts} restart(s)",
         ]
@@ -69,9 +75,9 @@ class Apgd(MaxLossAttack):
         """
         problem = task.problem
         assert isinstance(problem, MaxLoss)
-        objective = ApgdObjective(task, self.loss or problem.loss)
-        ranked = self._targets(task)
-        budget = task.budget - RANKING * (self.targets is not None)
+        objective = MaxLossObjective(task, self.loss or problem.loss)
+        ranked, spent = self._targets(task)
+        budget = task.budget - spent
         most = None if self.restarts is None else self.restarts * ranked.shape[1]
         schedule = ApgdSchedule.within(budget, problem.metric.exponent, self.steps, most)
         if schedule.steps == 0:
@@ -100,13 +106,12 @@ class Apgd(MaxLossAttack):
             ascend(objective, cold, aim[cold], starts, phases(problem.metric.exponent, schedule.steps), self.sequential)
         return objective.answers
 
-    def _targets(self, task: Task) -> Tensor:
-        """(n, k) the classes that runs aim at in turn."""
-        if self.targets is None or task.problem.targeted or task.budget <= RANKING:
-            return torch.full_like(task.labels, ANY).unsqueeze(1)
-        logits = task.model.logits(task.images, task.samples)
-        order = mask_label(logits, task.labels).argsort(dim=1, descending=True)
-        return order[:, : min(self.targets, logits.shape[1] - 1)]
+    def _targets(self, task: Task) -> RankedTargets:
+        """The classes that runs aim at in turn."""
+        if self.targets is None or task.problem.targeted:
+            # A pass is set aside for the ranking even where the problem names the target: schedules stay as they were.
+            return RankedTargets(torch.full_like(task.labels, ANY).unsqueeze(1), 0 if self.targets is None else LOOK)
+        return (nearest if self.ranking == "malt" else likeliest)(task, self.targets)
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from pwcf._common.rows import PerRow
 from pwcf.attacks.base import Task
 from pwcf.metrics import HasDualNorm, HasProjection, HasSteepest, Metric
 
@@ -25,18 +26,6 @@ FIRST_WINDOW, SHRINK, LEAST_WINDOW = 0.22, 0.03, 0.06
 # tenth of eps.
 FIRST_DENSITY, DIVISOR, STAYS, LEAST_STEP = 0.2, 1.5, 0.95, 0.1
 SPARSE_WINDOW = 0.04
-
-
-@dataclass
-class PerRow:
-    """Every tensor among the fields has the rows in its first dimension."""
-
-    def keep(self, rows: Tensor) -> None:
-        """Only these rows (places or flags) stay."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, Tensor):
-                setattr(self, field.name, value[rows])
 
 
 @dataclass
