@@ -87,6 +87,7 @@ def test_every_place_shows_the_same_numbers(place: Place, name: str, capsys: pyt
     tally = Tally()
     tally.add(run.rows.to_pydict())
     assert (tally.attacked, tally.found, tally.passes) == (told["attacked"], told["found"], told["passes"])
+    assert tally.converged == (told["converged"] or 0)
 
     assert main(["compare", str(place.path / name), str(place.path / name), "--json"]) == 0
     compared = next(iter(json.loads(capsys.readouterr().out)["runs"].values()))

@@ -40,6 +40,11 @@ def converged(status: Sequence[str]) -> Mask:
     return _equal(status, Status.CONVERGED)
 
 
+def unsettled(status: Sequence[str]) -> Mask:
+    """Mask (n,) of the attacked samples that a larger budget may serve: neither converged nor, in max-loss, found."""
+    return attacked(status) & ~converged(status) & ~_equal(status, Status.FOUND)
+
+
 def clean_accuracy(status: Sequence[str]) -> float:
     """Share of all samples that are classified correctly as they are; NaN of no samples."""
     return _mean(attacked(status))

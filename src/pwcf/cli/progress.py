@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,21 +28,29 @@ def listeners(settings: Settings, quiet: bool) -> list[Listener]:
     return heard
 
 
-WIDE = 120
+WIDE = 140
 """columns that a terminal needs for the whole line"""
 TALLIED = ("status", "adversarial", "radius", "forward", "backward")
-"""columns of a shard that the statistics need"""
+"""columns of a shard that the statistics need, beside index"""
 
 
 class Tally:
-    """The statistics so far, of all shards that are done."""
+    """The statistics so far, of all samples that are recorded."""
 
     def __init__(self) -> None:
         self.columns: dict[str, list[Any]] = {name: [] for name in TALLIED}
+        self._places: dict[int, int] = {}
 
-    def add(self, columns: dict[str, Any]) -> None:
-        for name, values in self.columns.items():
-            values.extend(columns[name])
+    def add(self, columns: Mapping[str, Any]) -> None:
+        """Samples that are new, or were searched again: these take the place of what was known of them."""
+        added = {name: np.asarray(columns[name]).tolist() for name in TALLIED}
+        for i, index in enumerate(np.asarray(columns["index"]).tolist()):
+            place = self._places.setdefault(index, len(self._places))
+            for name, values in self.columns.items():
+                if place == len(values):
+                    values.append(added[name][i])
+                else:
+                    values[place] = added[name][i]
 
     @property
     def samples(self) -> int:
@@ -55,6 +63,10 @@ class Tally:
     @property
     def found(self) -> int:
         return int(statistics.found(self.columns["status"], self.columns["adversarial"]).sum())
+
+    @property
+    def converged(self) -> int:
+        return int(statistics.converged(self.columns["status"]).sum())
 
     @property
     def passes(self) -> float:
@@ -74,44 +86,48 @@ class Tally:
 
 
 class Line:
-    """Samples, found, the figure so far, passes a sample, time left."""
+    """Samples, found, converged, the figure so far, passes a sample, time left."""
 
-    def begin(self, header: Header, folder: RunFolder, done: Sequence[int]) -> None:
-        self.max_loss, self.tally = header.settings.eps is not None, Tally()
+    def begin(self, header: Header, folder: RunFolder, todo: int) -> None:
+        self.max_loss, self.tally = header.settings.eps is not None, _tally_of(folder)
         out = Console(stderr=True)
         wide = [TextColumn("{task.description}"), BarColumn()] if out.width >= WIDE else []
         times = [TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()]
         figures = TextColumn("{task.fields[figures]}")
         self.bar = Progress(*wide, MofNCompleteColumn(), figures, *(times if wide else times[2:]), console=out)
-        before = len(_known(folder)["status"]) if done else 0
-        if done:
-            self.tally.add(_known(folder))
-            self.bar.console.print(f"{before} of {header.samples} samples are there already; going on")
-        self.task = self.bar.add_task(question_of(header), total=header.samples, completed=before, figures="")
+        there, before = self.tally.samples, header.samples - todo
+        if there:
+            again = f", {there - before} of them are searched again" if there > before else ""
+            self.bar.console.print(f"{there} of {header.samples} samples are there already{again}; going on")
+        shown = self.figures() if there else ""
+        self.task = self.bar.add_task(question_of(header), total=header.samples, completed=before, figures=shown)
         self.bar.start()
 
     def add(self, shard: Shard) -> None:
         self.tally.add(shard.columns)
-        name, value = self.tally.figure(self.max_loss)
-        shown = share_text(value) if self.max_loss else f"{value:.4g}"
-        figures = f"found {self.tally.found}/{self.tally.attacked}, {name} {shown}, {self.tally.passes:.0f} passes"
-        self.bar.update(self.task, advance=len(shard.columns["status"]), figures=figures)
+        self.bar.update(self.task, advance=len(shard.columns["status"]), figures=self.figures())
 
     def end(self) -> None:
         self.bar.stop()
+
+    def figures(self) -> str:
+        """What the line says of the samples that are recorded. Max-loss has no converged searches."""
+        name, value = self.tally.figure(self.max_loss)
+        shown = share_text(value) if self.max_loss else f"{value:.4g}"
+        converged = "" if self.max_loss else f"converged {self.tally.converged}, "
+        found = f"found {self.tally.found}/{self.tally.attacked}"
+        return f"{found}, {converged}{name} {shown}, {self.tally.passes:.0f} passes"
 
 
 class TensorBoard:
     """Curves over samples, in OUT/tensorboard."""
 
-    def begin(self, header: Header, folder: RunFolder, done: Sequence[int]) -> None:
+    def begin(self, header: Header, folder: RunFolder, todo: int) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise RunError(f"tracker: tensorboard is missing: pip install 'pwcf[tensorboard]' ({error})") from error
-        self.max_loss, self.tally = header.settings.eps is not None, Tally()
-        if done:
-            self.tally.add(_known(folder))
+        self.max_loss, self.tally = header.settings.eps is not None, _tally_of(folder)
         self.writer = SummaryWriter(str(folder.path / "tensorboard"))
         self.writer.add_text("question", question_of(header))
 
@@ -121,6 +137,8 @@ class TensorBoard:
         step = self.tally.samples
         self.writer.add_scalar(name.replace(" ", "_"), value, step)
         self.writer.add_scalar("found", self.tally.found / max(self.tally.attacked, 1), step)
+        if not self.max_loss:
+            self.writer.add_scalar("converged", self.tally.converged / max(self.tally.attacked, 1), step)
         self.writer.add_scalar("passes", self.tally.passes, step)
         radius = np.asarray(shard.columns["radius"])
         if (finite := radius[np.isfinite(radius) & (radius > 0)]).size:
@@ -130,6 +148,10 @@ class TensorBoard:
         self.writer.close()
 
 
-def _known(folder: RunFolder) -> dict[str, Any]:
-    rows = folder.rows(list(TALLIED))
-    return {name: rows[name].to_numpy(zero_copy_only=False) for name in rows.column_names}
+def _tally_of(folder: RunFolder) -> Tally:
+    """Of what a folder has already."""
+    tally = Tally()
+    if folder.rows_files():
+        rows = folder.rows(["index", *TALLIED])
+        tally.add({name: rows[name] for name in rows.column_names})
+    return tally

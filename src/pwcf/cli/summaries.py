@@ -12,7 +12,7 @@ from rich.markup import escape
 from pwcf._common.wording import gain_text, share_text
 from pwcf.cli.console import console, table
 from pwcf.runs import Header, RunFolder, RunSummary, find_runs, header_from, summarize
-from pwcf.runs.summary import COLUMNS
+from pwcf.runs.summary import COLUMNS, earlier_text
 
 Runs = Annotated[list[Path], typer.Argument(help="Folders of runs, or of benchmarks.", metavar="RUN...")]
 
@@ -42,6 +42,8 @@ def print_summary(header: Header, summary: RunSummary) -> None:
         ["samples", f"{whole}, clean accuracy {share_text(summary.clean_accuracy)}"],
         ["found and verified", f"{summary.found} of {summary.attacked} attacked"],
     ]
+    if header.earlier:
+        lines.append(["continued from", earlier_text(header)])
     if summary.robust_accuracy is not None:
         lines.append(["robust accuracy", share_text(summary.robust_accuracy)])
     if summary.radius:

@@ -43,7 +43,6 @@ class Worker:
         if self.settings.threads is not None:
             torch.set_num_threads(self.settings.threads)
         images, labels = chunk.images.to(self.device), chunk.labels.to(self.device)
-        last = chunk.start + len(images) - 1
         try:
             if not self._placed:
                 self.classifier.to(self.device)
@@ -64,11 +63,13 @@ class Worker:
                     stop=cast(Stop, self.settings.stop),
                 )
                 # It was given attacks alone: which ones a preset has left out is known here.
-                return shard_of(chunk, replace(run, warnings=[*self.resolved.left_out, *run.warnings]))
+                told = replace(run, warnings=[*self.resolved.left_out, *run.warnings])
+                return shard_of(chunk, told, sum(self.resolved.budgets))
         except RunError:
             raise
         except Exception as error:
-            raise RunError(f"samples {chunk.start} to {last}: {describe_error(error)}") from error
+            first, last = int(chunk.index[0]), int(chunk.index[-1])
+            raise RunError(f"samples {first} to {last}: {describe_error(error)}") from error
 
 
 class InProcess:

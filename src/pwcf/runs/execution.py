@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
@@ -10,20 +10,27 @@ import torch
 
 from pwcf.data import Source
 from pwcf.models.loading import LoadedModel
+from pwcf.runs.continuation import Todo, combine, samples_to_search
 from pwcf.runs.engines import Engine, InProcess
-from pwcf.runs.folder import HEADER, MERGED, RunFolder, check_unused, read_rows
-from pwcf.runs.header import About, Environment, Header, differences, header_from
+from pwcf.runs.folder import HEADER, MERGED, RunFolder, check_unused
+from pwcf.runs.header import About, Environment, Header, continued_header, differences, header_from
 from pwcf.runs.resolve import Loader, ResolvedSettings, check_devices, resolve
 from pwcf.runs.settings import RunError, Settings
-from pwcf.runs.shard import Chunk, Shard, check_tensors
+from pwcf.runs.shard import Chunk, Shard
 from pwcf.runs.summary import COLUMNS, RunSummary, summarize
 
 
 class Listener(Protocol):
     """Hears of a run: a progress bar, a tracker."""
 
-    def begin(self, header: Header, folder: RunFolder, done: Sequence[int]) -> None: ...
-    def add(self, shard: Shard) -> None: ...
+    def begin(self, header: Header, folder: RunFolder, todo: int) -> None:
+        """``todo``: samples that are to be searched, some of which the folder may have an answer to."""
+        ...
+
+    def add(self, shard: Shard) -> None:
+        """Samples that were searched, as they are recorded."""
+        ...
+
     def end(self) -> None: ...
 
 
@@ -82,20 +89,18 @@ def with_threads(settings: Settings) -> Settings:
 
 def execute(prepared: Prepared, listeners: Sequence[Listener] = ()) -> RunSummary:
     """Work on what is not there yet until the folder is complete, and return the summary of it."""
-    settings, header = prepared.settings, prepared.header
-    folder = RunFolder(settings.out)
+    folder = RunFolder(prepared.settings.out)
     check_unused(folder.path, HEADER, "run")
     with folder.locked():
         folder.tidy()
-        _open(folder, header)
-        done = _checked(folder, header)
-        todo = [number for number in range(header.chunks) if number not in done]
+        header = _open(folder, prepared)
+        todo = samples_to_search(folder, header)
         for listener in listeners:
-            listener.begin(header, folder, sorted(done))
+            listener.begin(header, folder, sum(len(each.index) for each in todo))
         try:
             if todo:
                 folder.unfinish()
-                _work(folder, _engine(prepared), _chunks(prepared, todo), listeners)
+                _work(folder, header, _engine(prepared).shards(_chunks(prepared.source, todo)), listeners)
         finally:  # a progress line that is not ended spoils what is written next
             for listener in listeners:
                 listener.end()
@@ -105,59 +110,41 @@ def execute(prepared: Prepared, listeners: Sequence[Listener] = ()) -> RunSummar
     return summary
 
 
-def _work(folder: RunFolder, engine: Engine, chunks: Iterator[Chunk], listeners: Sequence[Listener]) -> None:
+def _work(folder: RunFolder, header: Header, shards: Iterable[Shard], listeners: Sequence[Listener]) -> None:
     """Record what comes, as it comes."""
-    for count, shard in enumerate(engine.shards(chunks), 1):
-        shard.write(folder)
+    for count, shard in enumerate(shards, 1):
+        whole, searched = combine(folder, header, shard) if shard.revision else (shard, shard)
+        whole.write(folder)
         if count % MERGED == 0:
             folder.merge()
         for listener in listeners:
-            listener.add(shard)
+            listener.add(searched)
 
 
-def _open(folder: RunFolder, header: Header) -> None:
-    """A new folder, or one whose run is this one."""
+def _open(folder: RunFolder, prepared: Prepared) -> Header:
+    """The header of a new folder, or of one whose run is this one, perhaps with fewer samples or a smaller budget."""
+    asked = prepared.header
     if not folder.exists or not folder.rows_files():
         # Nothing is lost by beginning anew: the first try may have failed for what was asked then.
-        folder.create(header.to_json())
-        return
+        folder.create(asked.to_json())
+        return asked
     there = header_from(folder.header(), str(folder.path))
-    if found := differences(there, header):
+    if found := differences(there, asked, prepared.source.fingerprint):
         raise RunError(
             f"{folder.path}: holds another run: {'; '.join(found)}. Give the old settings to go on, or another --out"
         )
+    header = continued_header(there, asked, len(folder.rows(["index"])))
+    if header is not there:
+        folder.unfinish()  # first: a result is of a run that is complete
+        folder.create(header.to_json())
+    return header
 
 
-def _checked(folder: RunFolder, header: Header) -> set[int]:
-    """Shards that are there and whole; those whose tensors are gone are worked on again."""
-    seen: set[int] = set()
-    missing: list[int] = []
-    size = header.settings.chunk
-    for each in folder.rows_files():
-        indices = read_rows(each.path, ["index"])["index"].to_pylist()
-        first, last = each.first * size, min((each.last + 1) * size, header.samples)
-        if indices != list(range(first, last)):
-            raise RunError(
-                f"{each.path}: expected samples {first} to {last - 1}, found others; remove this file and run the same "
-                "command again: its samples are redone"
-            )
-        for number in range(each.first, each.last + 1):
-            count = min(size, header.samples - number * size)
-            if check_tensors(folder, number, count):
-                seen.add(number)
-            else:
-                missing.append(number)
-    for number in missing:  # they will have rows of their own again
-        folder.drop(number, size)
-    return seen
-
-
-def _chunks(prepared: Prepared, numbers: Sequence[int]) -> Iterator[Chunk]:
-    size, samples = prepared.settings.chunk, prepared.header.samples
-    for number in numbers:
-        start = number * size
-        images, labels = prepared.source.read(start, min(start + size, samples))
-        yield Chunk(number, start, images, labels)
+def _chunks(source: Source, todo: Sequence[Todo]) -> Iterator[Chunk]:
+    for each in todo:
+        start, index = each.index[0], torch.tensor(each.index)
+        images, labels = source.read(start, each.index[-1] + 1)
+        yield Chunk(each.number, each.revision, index, images[index - start], labels[index - start])
 
 
 def _engine(prepared: Prepared) -> Engine:

@@ -112,7 +112,7 @@ def _pictures(folder: RunFolder, header: Header, to: Path) -> int:
         to.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"{to}: expected a folder, or a place for one ({error.strerror})") from error
-    rows, count = folder.rows(["index", "label", "adversarial_label", "adversarial"]), 0
+    rows, count = folder.rows(["index", "label", "adversarial_label", "adversarial", "revision"]), 0
     lower, upper = header.settings.bounds
     told = {row["index"]: row for row in rows.to_pylist()}
     for tensors in tensors_of(folder, header, rows):

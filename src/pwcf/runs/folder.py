@@ -1,8 +1,12 @@
-"""A run's folder: header.json, rows-A-B.parquet, tensors-A.safetensors, result.json at the end, and a lock.
+"""A run's folder: header.json, rows-A-B.parquet, tensors-A[-R].safetensors, result.json at the end, and a lock.
 
 Shard A is the A-th chunk of samples. Its tensors are written first: rows that exist have their tensors. Many small
 files of rows are merged into one of shards A to B, which counts from the moment it appears; the small ones are then
 covered by it, whether they could still be removed or not.
+
+Where a run is continued, a shard whose samples are searched again gets tensors of a new revision R, then rows that name
+it. What was there counts until these rows appear: a kill leaves the old rows with the old tensors, or the new with the
+new.
 """
 
 from __future__ import annotations
@@ -120,8 +124,8 @@ class RunFolder:
             (covered if kept and kept[-1].covers(each) else kept).append(each)
         return kept, covered
 
-    def tensors_file(self, number: int) -> Path:
-        return self.path / f"tensors-{number:06d}.safetensors"
+    def tensors_file(self, number: int, revision: int = 0) -> Path:
+        return self.path / f"tensors-{number:06d}{f'-{revision}' if revision else ''}.safetensors"
 
     def done(self) -> set[int]:
         """Shards whose rows are there."""
@@ -129,15 +133,27 @@ class RunFolder:
 
     def drop(self, number: int, size: int) -> None:
         """Forget the rows of a shard, of ``size`` samples each, for it is to be worked on again."""
+        self.separate(number, size)
+        self._rows_file(number, number).unlink(missing_ok=True)
+
+    def separate(self, number: int, size: int) -> None:
+        """Give the rows of a shard, of ``size`` samples each, a file of their own, so that they can be replaced."""
+        import pyarrow
+
         for each in self.rows_files():
-            if each.first <= number <= each.last:
-                rows, cut = read_rows(each.path), (number - each.first) * size
-                # What is kept is covered by the file until that is gone.
-                if number > each.first:
-                    self.write_rows(each.first, number - 1, rows.slice(0, cut))
-                if number < each.last:
-                    self.write_rows(number + 1, each.last, rows.slice(cut + size))
+            if each.first <= number <= each.last and each.first < each.last:
+                rows = read_rows(each.path)
+                # By their samples: a shard whose samples were limited has fewer rows until it is continued.
+                shards = rows["index"].to_numpy() // size
+                parts = [(each.first, number - 1), (number, number), (number + 1, each.last)]
+                # All of them are covered by the file until that is gone.
+                for first, last in parts:
+                    if first <= last:
+                        self.write_rows(first, last, rows.filter(pyarrow.array((shards >= first) & (shards <= last))))
                 each.path.unlink()
+
+    def _rows_file(self, first: int, last: int) -> Path:
+        return self.path / f"rows-{first:06d}-{last:06d}.parquet"
 
     def write_rows(self, first: int, last: int, table: pyarrow.Table) -> None:
         import pyarrow.parquet
@@ -146,7 +162,7 @@ class RunFolder:
             with place.open("wb") as stream:
                 pyarrow.parquet.write_table(table, stream)
 
-        atomic.write(self.path / f"rows-{first:06d}-{last:06d}.parquet", fill)
+        atomic.write(self._rows_file(first, last), fill)
 
     def rows(self, columns: list[str] | None = None) -> pyarrow.Table:
         """Of all shards that are there, in the order of their samples."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 import os
 import platform
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from pwcf._common.optional import installed_version
@@ -17,6 +17,8 @@ SCHEMA = 1
 """Of the folder. A newer number has more fields or columns; what an older one lacks gets its default when read."""
 # Files are known by what is in them, wherever they lie.
 BY_FINGERPRINT = ("model", "weights", "data", "labels")
+# Settings that a run may be continued with: more samples, a larger budget.
+CONTINUED = ("limit", "budget")
 PACKAGES = ("pwcf", "torch", "numpy", "pyarrow", "safetensors", "adv-lib", "timm", "onnx2torch", "ray")
 
 
@@ -39,6 +41,20 @@ class AttackAbout:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """A run as it was before it was continued with more samples or a larger budget."""
+
+    samples: int
+    budget: int
+    done: int
+    """samples that were recorded when it was continued"""
+    data: str
+    """digest of its samples"""
+    made: dict[str, Any]
+    """its ``Environment``"""
+
+
+@dataclass(frozen=True)
 class Header:
     """All that a run's folder says beside its rows."""
 
@@ -58,11 +74,18 @@ class Header:
     metric: str
     """which network measured, if one did"""
     made: dict[str, Any]
-    """its ``Environment``; older folders may have other fields"""
+    """its ``Environment``, of the last stage; older folders may have other fields"""
+    earlier: tuple[Stage, ...] = ()
+    """what the run was before it was continued, the first stage first"""
 
     @property
     def chunks(self) -> int:
         return -(-self.samples // self.settings.chunk)
+
+    @property
+    def first_budget(self) -> int:
+        """Of rows that do not tell theirs: they are older than continued runs."""
+        return self.earlier[0].budget if self.earlier else self.budget
 
     def to_json(self) -> dict[str, Any]:
         """What ``header_from`` reads."""
@@ -89,6 +112,7 @@ def header_from(content: Mapping[str, Any], place: str) -> Header:
             int(content["budget"]),
             str(content.get("metric", "")),
             dict(content["made"]),
+            tuple(Stage(**each) for each in content.get("earlier", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
@@ -96,24 +120,89 @@ def header_from(content: Mapping[str, Any], place: str) -> Header:
         ) from None
 
 
-def differences(there: Header, asked: Header) -> list[str]:
-    """What keeps a run from going on, in words: another question, model or data."""
+def differences(there: Header, asked: Header, data_fingerprint: Callable[[int], str]) -> list[str]:
+    """What keeps a run from going on, in words: another question, model or data, fewer samples, a smaller budget.
+
+    Args:
+        there: the header in the folder.
+        asked: that of the command.
+        data_fingerprint: of the first so many samples of the data as they are now.
+    """
     found = setting_differences(there.settings, asked.settings)
-    for name in ("model", "data"):
+    fewer = asked.samples < there.samples
+    # More samples are no other data: those of the record must be the same.
+    digests = {"model": asked.model.fingerprint, "data": there.data.fingerprint}
+    if not fewer:
+        more = asked.samples > there.samples
+        digests["data"] = data_fingerprint(there.samples) if more else asked.data.fingerprint
+    for name, digest in digests.items():
         old, new = getattr(there, name), getattr(asked, name)
-        if old.fingerprint != new.fingerprint:
+        if old.fingerprint != digest:
             renamed = f"{old.spec!r}, now {new.spec!r}" if old.spec != new.spec else f"{new.spec!r}, but its content"
-            found.append(f"{name} was {renamed} has another digest ({old.fingerprint[:8]}, now {new.fingerprint[:8]})")
+            found.append(f"{name} was {renamed} has another digest ({old.fingerprint[:8]}, now {digest[:8]})")
+    if fewer:
+        told = _changed("limit", there.settings.limit, asked.settings.limit)
+        if there.settings.limit == asked.settings.limit:  # the data have fewer by now
+            told = _changed("samples", there.samples, asked.samples)
+        found.append(f"{told} (expected {there.samples} samples or more: those of the record stay)")
     if found:
         return found  # what follows from these need not be said as well
-    for name in ("samples", "budget", "attacks", "metric"):
+    for name in ("attacks", "metric"):
         if getattr(there, name) != getattr(asked, name):
-            found.append(f"{name} was {getattr(there, name)!r}, now {getattr(asked, name)!r}")
-    return found
+            found.append(_changed(name, getattr(there, name), getattr(asked, name)))
+    return found + _budget_differences(there, asked)
+
+
+def _budget_differences(there: Header, asked: Header) -> list[str]:
+    """Why a run cannot go on with the budget that is asked for, in words; nothing where it can."""
+    old, new = there.settings.budget, asked.settings.budget
+    if there.budget == asked.budget and (old is None) == (new is None):
+        return []
+    if old == new:  # both by default, and the defaults are others by now
+        return [_changed("budget", there.budget, asked.budget)]
+    if asked.budget <= there.budget:
+        return [f"{_changed('budget', old, new)} (a run goes on with more than {there.budget} passes a sample)"]
+    if there.settings.stop == "budget":
+        return [
+            f"{_changed('budget', old, new)} (with stop 'budget' every sample uses up the same budget: a larger one is "
+            "another comparison)"
+        ]
+    return []
+
+
+def continued_header(there: Header, asked: Header, done: int) -> Header:
+    """The header of a run that goes on as ``asked``, between which and ``there`` there are no differences.
+
+    Args:
+        there: the header in the folder, returned unchanged where no more is asked than it says.
+        asked: that of the command.
+        done: samples that are recorded.
+    """
+    if (there.samples, there.budget) == (asked.samples, asked.budget):
+        return there
+    given = {name: value for name, value in there.asked.items() if name not in CONTINUED}
+    return replace(
+        there,
+        settings=replace(there.settings, **{name: getattr(asked.settings, name) for name in CONTINUED}),
+        asked=given | {name: value for name, value in asked.asked.items() if name in CONTINUED},
+        data=replace(there.data, about=asked.data.about, fingerprint=asked.data.fingerprint),
+        samples=asked.samples,
+        classes=asked.classes,
+        budget=asked.budget,
+        made=asked.made,
+        earlier=(*there.earlier, Stage(there.samples, there.budget, done, there.data.fingerprint, there.made)),
+    )
+
+
+def _changed(name: str, old: object, new: object) -> str:
+    return f"{name} was {old!r}, now {new!r}"
 
 
 def setting_differences(there: Settings, asked: Settings) -> list[str]:
-    """Settings that decide the answers and are not as they were, in words. Files are compared by their content."""
+    """Settings that decide the answers and are not as they were, in words, but for those of ``CONTINUED``.
+
+    Files are compared by their content.
+    """
     then, now = there.identity(), asked.identity()
     told = {name: (repr(then[name]), repr(now[name])) for name in now}
     if there.eps is not None and asked.eps is not None:
@@ -123,7 +212,7 @@ def setting_differences(there: Settings, asked: Settings) -> list[str]:
     return [
         f"{name} was {old}, now {new}"
         for name, (old, new) in told.items()
-        if name not in BY_FINGERPRINT and then[name] != now[name]
+        if name not in (*BY_FINGERPRINT, *CONTINUED) and then[name] != now[name]
     ]
 
 

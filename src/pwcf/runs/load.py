@@ -14,7 +14,7 @@ from pwcf._common.status import Status
 from pwcf.evaluation import Contribution, Run
 from pwcf.metrics import Custom, Metric, as_metric
 from pwcf.models import Passes
-from pwcf.runs.folder import RunFolder
+from pwcf.runs.folder import READS, RunFolder
 from pwcf.runs.header import Header, header_from
 from pwcf.runs.resolve import problem_of
 from pwcf.runs.settings import RunError
@@ -66,14 +66,13 @@ def load_run(path: str | os.PathLike[str], *, tensors: bool = True) -> RecordedR
     """
     folder = RunFolder(path)
     header = header_from(folder.header(), str(folder.path))
-    table = folder.rows()
+    table, points = _read(folder, header, tensors)
 
     def column(name: str, absent: float = np.nan) -> Tensor:
         if name not in table.column_names:  # an older schema
             return torch.full((len(table),), absent, dtype=torch.float64)
         return torch.from_numpy(table[name].to_numpy().copy())
 
-    points = [each["x_adv"] for each in tensors_of(folder, header, table)] if tensors else []
     x_adv = torch.cat(points) if points else torch.zeros((0, *header.shape))
     contributions = [
         Contribution(
@@ -106,6 +105,20 @@ def load_run(path: str | os.PathLike[str], *, tensors: bool = True) -> RecordedR
         table,
         column("index"),
     )
+
+
+def _read(folder: RunFolder, header: Header, tensors: bool) -> tuple[pyarrow.Table, list[Tensor]]:
+    """Rows and the points that belong to them."""
+    for _ in range(READS):
+        table = folder.rows()
+        try:
+            return table, [each["x_adv"] for each in tensors_of(folder, header, table)] if tensors else []
+        except RunError:
+            # The process at work there may have replaced some, with their rows: these are to be read again.
+            names = [name for name in ("index", "revision") if name in table.column_names]
+            if folder.rows(names).equals(table.select(names)):
+                raise
+    raise RunError(f"{folder.path}: points are replaced too fast to be read; try again")
 
 
 def _metric(name: str) -> Metric:

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +20,7 @@ from pwcf.metrics import as_metric, distance64
 from pwcf.runs.folder import RunFolder, damaged
 from pwcf.runs.header import Header
 from pwcf.runs.settings import RunError
-from pwcf.runs.summary import SENTENCES
+from pwcf.runs.summary import SENTENCES, row_numbers
 
 if TYPE_CHECKING:
     import pyarrow
@@ -29,10 +30,13 @@ DISTANCES = ("l0", "l1", "l2", "linf")
 
 @dataclass(frozen=True)
 class Chunk:
-    """Samples that are worked on together."""
+    """Samples that are worked on together: all of a shard, or those that a continued run has to search."""
 
     number: int
-    start: int
+    revision: int
+    """which evaluation of the shard this is: 0 the first"""
+    index: Tensor
+    """(n,) int64, rising"""
     images: Tensor
     labels: Tensor
 
@@ -43,8 +47,9 @@ class Shard:
 
     number: int
     columns: dict[str, Any]
-    """name -> n values, numpy arrays or lists"""
+    """name -> n values, numpy arrays, Arrow arrays or lists"""
     x_adv: Tensor
+    revision: int = 0
 
     def table(self) -> pyarrow.Table:
         import pyarrow
@@ -52,12 +57,14 @@ class Shard:
         return pyarrow.table(self.columns)
 
     def write(self, folder: RunFolder) -> None:
-        """Tensors first: rows that exist have theirs."""
+        """Tensors first: rows that exist have theirs. Those of the revision before go last."""
+        index = torch.from_numpy(np.asarray(self.columns["index"]).copy())
         write_tensors(
-            folder.tensors_file(self.number),
-            {"x_adv": self.x_adv.contiguous(), "index": torch.from_numpy(self.columns["index"].copy())},
+            folder.tensors_file(self.number, self.revision), {"x_adv": self.x_adv.contiguous(), "index": index}
         )
         folder.write_rows(self.number, self.number, self.table())
+        if self.revision:
+            folder.tensors_file(self.number, self.revision - 1).unlink(missing_ok=True)
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
@@ -67,15 +74,15 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     atomic.write(path, lambda place: place.write_bytes(save(tensors)))
 
 
-def shard_of(chunk: Chunk, run: Run) -> Shard:
-    """Rows and tensors of a run about a chunk."""
+def shard_of(chunk: Chunk, run: Run, budget: int) -> Shard:
+    """Rows and tensors of a run about a chunk, in which every sample had a budget of so many passes."""
     images, points = chunk.images.cpu(), run.x_adv.detach().cpu()
     n = len(images)
     before, after = run.clean_logits.float(), run.logits.float()
     labels = chunk.labels.cpu()
     distance = {name: distance64(as_metric(name), images, points) for name in DISTANCES}
     columns: dict[str, Any] = {
-        "index": torch.arange(chunk.start, chunk.start + n),
+        "index": chunk.index,
         "label": labels,
         "clean_label": before.argmax(1),
         "adversarial_label": after.argmax(1),
@@ -92,6 +99,8 @@ def shard_of(chunk: Chunk, run: Run) -> Shard:
         "metric_forward": run.metric_passes.forward,
         "metric_backward": run.metric_passes.backward,
         "seconds": torch.full((n,), run.seconds / max(n, 1), dtype=torch.float64),
+        "budget": torch.full((n,), budget),
+        "revision": torch.full((n,), chunk.revision),
     }
     for each in run.contributions:
         columns[f"radius:{each.name}"] = each.radius
@@ -103,39 +112,58 @@ def shard_of(chunk: Chunk, run: Run) -> Shard:
         "image": [digest(image) for image in images],
         "warnings": [SENTENCES.join(run.warnings)] * n,
     }
-    return Shard(chunk.number, {name: value.cpu().numpy() for name, value in columns.items()} | texts, points)
+    arrays = {name: value.cpu().numpy() for name, value in columns.items()}
+    return Shard(chunk.number, arrays | texts, points, chunk.revision)
 
 
-def read_tensors(folder: RunFolder, number: int, indices: list[int]) -> dict[str, Tensor]:
-    """x_adv and index of a shard whose samples are these."""
+@dataclass(frozen=True)
+class RecordedShard:
+    """A shard that has rows: its samples, and which revision of its tensors has their points."""
+
+    number: int
+    revision: int
+    index: list[int]
+
+
+def recorded_shards(rows: pyarrow.Table, size: int) -> Iterator[RecordedShard]:
+    """The shards, of ``size`` samples each, that these rows are of; in the order of the rows."""
+    pairs = zip(rows["index"].to_pylist(), row_numbers(rows, "revision", 0).tolist(), strict=True)
+    for number, group in groupby(pairs, lambda pair: pair[0] // size):
+        index, revisions = zip(*group, strict=True)
+        # Rows that a later evaluation left alone keep their number; the points of all were written again.
+        yield RecordedShard(number, max(revisions), list(index))
+
+
+def read_tensors(folder: RunFolder, shard: RecordedShard) -> dict[str, Tensor]:
+    """x_adv and index of a shard."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    path: Path = folder.tensors_file(number)
+    path: Path = folder.tensors_file(shard.number, shard.revision)
     try:
         tensors = load_file(path)
     except FileNotFoundError:
         raise RunError(f"{path}: missing; run the same command again: its samples are redone") from None
     except (SafetensorError, OSError) as error:
         raise RunError(damaged(path, first_line(error))) from error
-    if set(tensors) != {"x_adv", "index"} or tensors["index"].tolist() != indices:
+    if set(tensors) != {"x_adv", "index"} or tensors["index"].tolist() != shard.index:
         raise RunError(damaged(path, "it has other tensors or samples than its rows"))
-    if len(tensors["x_adv"]) != len(indices):
-        raise RunError(damaged(path, f"it has {len(tensors['x_adv'])} points for {len(indices)} samples"))
+    if len(tensors["x_adv"]) != len(shard.index):
+        raise RunError(damaged(path, f"it has {len(tensors['x_adv'])} points for {len(shard.index)} samples"))
     return tensors
 
 
 def tensors_of(folder: RunFolder, header: Header, rows: pyarrow.Table) -> Iterator[dict[str, Tensor]]:
-    """Of all shards that have rows, in the order of their samples."""
-    for number, indices in groupby(rows["index"].to_pylist(), lambda index: index // header.settings.chunk):
-        yield read_tensors(folder, number, list(indices))
+    """Of all shards that have rows, in the order of their samples. Of the rows, index and revision are needed."""
+    for shard in recorded_shards(rows, header.settings.chunk):
+        yield read_tensors(folder, shard)
 
 
-def check_tensors(folder: RunFolder, number: int, samples: int) -> bool:
+def check_tensors(folder: RunFolder, shard: RecordedShard) -> bool:
     """Whether a shard's tensors are there; an error if they are not whole. Only their head is read."""
     from safetensors import SafetensorError, safe_open
 
-    path = folder.tensors_file(number)
+    path, samples = folder.tensors_file(shard.number, shard.revision), len(shard.index)
     if not path.exists():
         return False
     try:

@@ -8,6 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pwcf._common import statistics
 from pwcf._common.wording import question_text
 from pwcf.runs.header import Header
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "index", "adversarial", "radius", "status", "attack", "gain", "forward", "backward", "metric_forward",
-    "metric_backward", "seconds", "warnings",
+    "metric_backward", "seconds", "warnings", "budget", "revision",
 )  # fmt: skip
 """of a run's rows, which a summary needs"""
 SENTENCES = "\n"
@@ -102,17 +104,37 @@ def summarize(header: Header, rows: pyarrow.Table) -> RunSummary:
 
 
 def warnings_of(header: Header, rows: pyarrow.Table) -> list[str]:
-    """The warnings of all chunks, each sentence once; numbers in "3 of 20 samples" are added up."""
-    import pyarrow
+    """The warnings of all chunks, each sentence once; numbers in "3 of 20 samples" are added up.
 
-    first = rows["index"].to_numpy() % header.settings.chunk == 0
+    Numbers of samples that were not searched with the run's last budget are told apart, with theirs: a larger budget
+    may have answered what they count.
+    """
+    budgets, texts = row_numbers(rows, "budget", header.first_budget), rows["warnings"].to_pylist()
+    # One row of each evaluation speaks for all of them.
+    evaluations = np.stack([rows["index"].to_numpy() // header.settings.chunk, row_numbers(rows, "revision", 0)])
     counts: dict[str, list[int]] = {}
-    for text in rows["warnings"].filter(pyarrow.array(first)).to_pylist():
-        for sentence in filter(None, text.split(SENTENCES)):
+    for place in np.unique(evaluations, axis=1, return_index=True)[1].tolist():
+        for sentence in filter(None, texts[place].split(SENTENCES)):
             found = [int(number) for pair in _SOME.findall(sentence) for number in pair]
             key = _SOME.sub("{} of {}", sentence.replace("{", "{{").replace("}", "}}"))
+            if found and budgets[place] < header.budget:
+                key = f"With a budget of {budgets[place]}: {key}"
             counts[key] = [a + b for a, b in zip(counts.get(key, [0] * len(found)), found, strict=True)]
     return [key.format(*numbers) for key, numbers in counts.items()]
+
+
+def row_numbers(rows: pyarrow.Table, name: str, absent: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """A column (n,) of integers; ``absent`` where older rows do not have it."""
+    if name not in rows.column_names:
+        return np.full(len(rows), absent, dtype=np.int64)
+    return np.asarray(rows[name].fill_null(absent).to_numpy(), dtype=np.int64)
+
+
+def earlier_text(header: Header) -> str:
+    """What a continued run was before, as terminal and page show it: ``10 of 10 samples with a budget of 300``."""
+    return ", then ".join(
+        f"{stage.done} of {stage.samples} samples with a budget of {stage.budget}" for stage in header.earlier
+    )
 
 
 def question_of(header: Header) -> str:

@@ -12,13 +12,13 @@ import typer
 from pwcf.cli.console import INTERRUPTED, Json, print_json
 from pwcf.cli.options import read_config, said, with_options
 from pwcf.cli.summaries import print_summary
-from pwcf.runs import settings_from
+from pwcf.runs import RunFolder, header_from, settings_from
 
 HELP = """Evaluate a model on a data set, into a folder.
 
 The same command again goes on where it stopped, however it ended, and ends with the same answers. \
 All options may stand in a TOML or YAML file under the same names ([bold]pwcf run config.toml[/bold]); \
-those of the command line win.
+those of the command line win. With a larger --limit or --budget a run is continued: what is there is kept.
 """
 Config = Annotated[Path | None, typer.Argument(help="TOML or YAML file with any of the options below.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress; the summary alone.")]
@@ -48,5 +48,6 @@ def _command(config: Path | None, json: bool, quiet: bool, **given: Any) -> None
     if json:
         print_json({"out": str(out), **summary.to_json()})
         return
-    print_summary(prepared.header, summary)
+    # Of the folder: a continued run has a history that was not asked for.
+    print_summary(header_from(RunFolder(out).header(), str(out)), summary)
     typer.echo(f"\nRecorded in {out}. See it again: pwcf show {out}")

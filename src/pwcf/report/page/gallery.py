@@ -10,7 +10,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice, zip_longest
+from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from pwcf.report.page.runs import PageRun, embedded_json
 from pwcf.runs import RecordedRun, RunError, RunFolder
 from pwcf.runs.comparison import sample_places
 from pwcf.runs.originals import OriginalImages
-from pwcf.runs.shard import read_tensors
+from pwcf.runs.shard import read_tensors, recorded_shards
 from pwcf.runs.summary import json_safe
 
 Key = tuple[str, int, int]
@@ -178,13 +178,14 @@ def _points(each: PageRun, places: Sequence[int], originals: OriginalImages) -> 
     wanted = set(places)
     found: dict[int, Tensor] = {}
     folder, size = RunFolder(each.path), each.run.header.settings.chunk
-    numbered = enumerate(each.run.rows["index"].to_pylist())
+    begin = 0
     try:
-        for number, group in groupby(numbered, lambda pair: pair[1] // size):
-            listed = list(group)
-            if not wanted.isdisjoint(where for where, _ in listed):
-                tensors = read_tensors(folder, number, [index for _, index in listed])
-                found |= {where: tensors["x_adv"][i] for i, (where, _) in enumerate(listed) if where in wanted}
+        for shard in recorded_shards(each.run.rows, size):
+            listed = range(begin, begin + len(shard.index))
+            begin = listed.stop
+            if not wanted.isdisjoint(listed):
+                tensors = read_tensors(folder, shard)
+                found |= {where: tensors["x_adv"][i] for i, where in enumerate(listed) if where in wanted}
     except RunError as error:
         originals.remarks.append(f"{each.name}: adversarial points are missing ({error})")
     return found

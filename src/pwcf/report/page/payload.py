@@ -17,7 +17,7 @@ from pwcf.report.page.gallery import SAMPLES, Gallery, are_images, make_gallery,
 from pwcf.report.page.runs import PageRun, json_number, load_runs, several_data_sets, tones
 from pwcf.runs import Header
 from pwcf.runs.originals import OriginalImages
-from pwcf.runs.summary import json_safe, question_of
+from pwcf.runs.summary import earlier_text, json_safe, question_of
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,7 @@ def provenance(each: PageRun) -> dict[str, Any]:
         "input shape": " x ".join(map(str, header.shape)),
         "distance measured by": header.metric,
         "budget": f"{header.budget} passes a sample",
+        "continued from": earlier_text(header),
         "seed": str(header.settings.seed),
         "created": str(made.get("created", "")),
         "packages": ", ".join(f"{name} {version}" for name, version in packages.items()),
