@@ -9,7 +9,7 @@ import numpy as np
 from pwcf.solvers import sides
 from pwcf.solvers.host import Array, factor, fetch_one, matvec, portions, positions, select, send, where_true
 from pwcf.solvers.linalg import bmm, norm, weighted
-from pwcf.solvers.sides import Sides
+from pwcf.solvers.sides import REFUTES, Sides
 from pwcf.solvers.state import (
     CONFIRM,
     GIVEN_UP,
@@ -31,8 +31,6 @@ LENGTHS = (RADII[0],) * 3 + (RADII[1],) * 2 + (RADII[2],)
 CORRECTED = (False, True, True, False, True, False)
 # Constraints whose gradients depend on those of others to this share do not count on the way back.
 DEPENDENT = 1e-10
-# A step that gains this share of what tol allows refutes the test.
-REFUTES = 0.5
 # In a valley so flat that the gradient says little, a step that would gain this many times what tol allows is tried
 # too, if it is no longer than FAR times the size of x.
 VALLEY, FAR = 10.0, 1e4

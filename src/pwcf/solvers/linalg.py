@@ -1,8 +1,9 @@
 """Batched linear algebra in which a row's result does not depend on the rows beside it.
 
 The batch law (rows solved together equal rows solved alone) is kept to the last bit by using only
-kernels that treat every row alike. ``torch.bmm`` takes another kernel for a batch of one, so a lone
-row is computed as two equal ones; elementwise products followed by a sum are safe as they are.
+kernels that treat every row alike. ``torch.bmm`` takes another kernel for a batch of one and for matrices
+that do not begin at a cache line, so ``bmm`` here computes a lone row as two equal ones and pads; elementwise
+products followed by a sum are safe as they are.
 """
 
 from __future__ import annotations
