@@ -261,11 +261,10 @@ class LimitedBFGS:
         place = self.count[rows] % m
         self.pairs[rows, place] = s
         self.pairs[rows, m + place] = y
-        inner = self._inner(rows, torch.stack([s, y], 1))
-        self.SY[rows, place] = inner[:, m:, 0]  # s_new' y_j
-        self.SY[rows, :, place] = inner[:, :m, 1]  # s_i' y_new
-        self.YY[rows, place] = inner[:, m:, 1]
-        self.YY[rows, :, place] = inner[:, m:, 1]
+        # Of S'Y only the part above the diagonal counts, that of older s with newer y: s needs no pass over the pairs.
+        inner = self._inner(rows, y.unsqueeze(1))
+        self.SY[rows, :, place] = inner[:, :m, 0]
+        self.YY[rows, place] = self.YY[rows, :, place] = inner[:, m:, 0]
         self.gamma[rows] = self._largest(rows) if m > SHORT else sy / yy
         self.count[rows] += 1
         return None
