@@ -24,6 +24,7 @@ from pwcf._common import rows as batch_rows
 from pwcf._common.rng import noise_of, seeds_of
 from pwcf.attacks.agreement import Searches
 from pwcf.attacks.base import ANY, Answer, Attack, Diagnostics, Task, needs_slope, resolve_targets
+from pwcf.attacks.lmn import farthest_points
 from pwcf.attacks.lmn.general_metric import Curvature, GeneralMetricRule, HessianStore, degrees, polish_with_solver
 from pwcf.attacks.lmn.rules import Iterate
 from pwcf.attacks.lmn.schedule import SHORT_TARGETS, Phase, Stage, candidates, endless, is_short, plan_for, stages
@@ -128,12 +129,17 @@ class LmnSearch:
             if parts is not None:
                 self._begin(self._choose_targets(logits, parts.first[0].targets))
                 return until_converged(self, parts, limit)
-        plan = plan or stages(self.metric, budget, 2 if self.task.problem.targeted else logits.shape[1])
+        budget -= 0 if self.eps is None else farthest_points.passes(self.metric)
+        classes = 2 if self.task.problem.targeted else logits.shape[1]
+        plan = plan or stages(self.metric, budget, classes, within=self.eps is not None)
         self._begin(self._choose_targets(logits, max(stage.targets for stage in plan)))
-        still_helping, ends = None, []
-        restarts = [number for number, stage in enumerate(plan) if stage.is_restart]
-        for number, stage in enumerate(plan):
-            if len(restarts) >= SEVERAL and number == restarts[len(restarts) // 2]:
+        if self.eps is not None:
+            farthest_points.try_farthest_points(self)
+        still_helping, ends, number = None, [], 0
+        restarts = sum(stage.is_restart for stage in plan)
+        for stage in plan:
+            number += stage.is_restart
+            if stage.is_restart and restarts >= SEVERAL and number == 1 + restarts // 2:
                 half_way = self.table.best()[0]
             end = torch.full_like(self.centre[:, 0], torch.nan)
             for columns in self._waves(stage):
@@ -145,7 +151,7 @@ class LmnSearch:
             if number == TRUSTED:
                 self.doubtful[:] = False
             self.hopeless |= self._is_beyond(stage.hopeless)
-            if len(restarts) >= SEVERAL and number == restarts[-1]:
+            if stage.is_restart and restarts >= SEVERAL and number == restarts:
                 still_helping = self._still_helping(half_way)
         radius, points = self.table.best()
         far = torch.tensor([stage.start == "landmark" for stage in plan if stage.start != "best"], device=radius.device)
@@ -239,10 +245,10 @@ class LmnSearch:
         """
         if stage.start != "image":
             return [None]
-        columns = torch.arange(stage.targets, device=self.centre.device)
+        columns = torch.arange(stage.beyond, stage.targets, device=self.centre.device)
         if self.eps is None and isinstance(self.metric, HasHalfspaceStep):
             return [columns]
-        return columns.tensor_split([end for end in WAVES if end < stage.targets])
+        return columns.tensor_split([end - stage.beyond for end in WAVES if stage.beyond < end < stage.targets])
 
     def stage(self, stage: Stage, number: int, columns: Tensor | None = None, kinds: Tensor | None = None) -> Tensor:
         """One stage of all images that need work; (n,) the least radii that it found by itself, inf where none.

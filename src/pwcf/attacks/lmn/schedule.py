@@ -32,10 +32,14 @@ Start = Literal["image", "noise", "landmark", "best"]
 LOOK = 1
 # Targets of the first look, of a restart, and of a search too short for restarts; of many, one is ANY.
 FIRST_TARGETS, RESTART_TARGETS, SHORT_TARGETS = 10, 3, 3
+# Max-loss: after these comes a restart, which breaks more images than a look at the others does.
+LIKELIEST = 4
 # Share of the passes that may go into the choice of targets where there are many classes.
 CANDIDATES_SHARE = 0.06
 # Steps for each target of the first look: the linf rule needs about seven to reach the boundary at all.
 FIRST_STEPS = 20
+# For each of the others in max-loss: enough to tell which is near.
+OTHERS_STEPS = 12
 # Shares of all steps for the first look and the last part, and what is enough for the latter.
 FIRST_SHARE, LAST_SHARE, LAST_ENOUGH = 0.2, 0.25, 160
 # With fewer steps an image than this, or a row of a restart, there is one look, as long as it can be.
@@ -103,8 +107,8 @@ DEEP_RESTARTS = 6
 SHORTEST_LOOK = 7
 # Radii in a metric that hardly sees some directions may fall by as much after a restart.
 GENERAL_HOPELESS = (30.0, 15.0)
-L2_HOPELESS, LINF_HOPELESS = (2.3, 1.8, 1.3, 1.2, 1.15), (1.3, 1.2, 1.1, 1.06, 1.04)
-L1_FAR, L1_HOPELESS = 3.5, (5.0, 4.0, 2.0, 1.4, 1.25)
+L2_HOPELESS, LINF_HOPELESS = (1.8, 1.5, 1.3, 1.2, 1.12), (1.2, 1.15, 1.08, 1.05, 1.03)
+L1_FAR, L1_HOPELESS = 2.2, (2.2, 1.9, 1.6, 1.35, 1.2)
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,8 @@ class Stage:
     """max-loss: images whose radius after this stage is more than this many eps are given up"""
     polish: Phase | None = None
     """for the best row of every image, after all phases"""
+    beyond: int = 0
+    """with start "image": this many of the targets have been looked at"""
     close: float = math.inf
     """with start "best": targets whose radius is more than this many times the best one are left out"""
 
@@ -142,7 +148,7 @@ class Stage:
         """Per image, all targets together, and what looking for the start costs."""
         each = self.evaluations + sum(phase.steps for phase in self.phases)
         polish = 0 if self.polish is None else self.polish.steps
-        return self.targets * each + polish + _looking(self.landmarks)
+        return (self.targets - self.beyond) * each + polish + _looking(self.landmarks)
 
     @property
     def is_restart(self) -> bool:
@@ -342,8 +348,8 @@ def candidates(metric: Metric, budget: int, classes: int) -> int:
     return count if count >= FIRST_TARGETS else 0
 
 
-def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
-    """Stages that together use at most ``budget`` passes an image."""
+def stages(metric: Metric, budget: int, classes: int, within: bool = False) -> tuple[Stage, ...]:
+    """Stages that together use at most ``budget`` passes an image, of max-loss if ``within``."""
     budget -= 2 * candidates(metric, budget, classes)
     plan = plan_for(metric)
     others = columns(plan, classes)
@@ -356,9 +362,14 @@ def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
     if steps < ENOUGH_FOR_RESTARTS:
         return short
     wanted = max(SHORT_TARGETS, round(FIRST_SHARE * steps / FIRST_STEPS))
-    first = Stage(min(FIRST_TARGETS, others, wanted), "image", plan.first(FIRST_STEPS), far=plan.far)
+    first = Stage(min(FIRST_TARGETS, others, wanted), "image", plan.first(FIRST_STEPS))
+    others_look: tuple[Stage, ...] = ()
+    if within and first.targets > LIKELIEST:
+        others_look = (replace(first, phases=plan.first(OTHERS_STEPS), beyond=LIKELIEST, far=plan.far),)
+        first = replace(first, targets=LIKELIEST)
     last = plan.last(others, round(min(plan.last_enough, plan.last_share * steps)))
-    rest, targets = steps - first.steps - sum(stage.steps for stage in last), min(RESTART_TARGETS, others)
+    rest = steps - sum(stage.steps for stage in (first, *others_look, *last))
+    targets = min(RESTART_TARGETS, others)
     count = max(1, rest // (targets * plan.restart_steps))
     starts = list(islice(chain(RESTARTS, repeat(("noise", ()))), count))
     length = (rest - sum(_looking(marks) for _, marks in starts)) // (targets * count)
@@ -368,7 +379,11 @@ def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
         Stage(targets, start, part(length), marks)
         for (start, marks), part in zip(starts, cycle(plan.restarts), strict=False)
     ]
-    return first, *_giving_up(restarts, plan.hopeless), *last, *end
+    restarts = _giving_up(restarts, plan.hopeless)
+    if others_look:  # an image is given up when all its classes have been looked at
+        others_look = (replace(others_look[0], hopeless=restarts[0].hopeless),)
+        restarts[0] = replace(restarts[0], hopeless=math.inf)
+    return first, restarts[0], *others_look, *restarts[1:], *last, *end
 
 
 def _short(plan: SearchPlan, steps: int, others: int) -> tuple[Stage, ...]:

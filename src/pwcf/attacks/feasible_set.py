@@ -1,4 +1,4 @@
-"""The feasible set of Frank-Wolfe, ball and box, and its linear oracle.
+"""The feasible set of max-loss, ball and box, and its linear oracle.
 
 The oracle solves  max g's  s.t.  |s - x|_p <= eps,  lower <= s <= upper.  An optimal s moves each entry in the
 direction of g_i or not at all. Without the box g's is then g'x + eps |g|_q, with q the dual exponent of p. With the

@@ -19,7 +19,7 @@ from torch import Tensor
 from pwcf._common.rng import seeds_of
 from pwcf._common.rows import PerRow
 from pwcf.attacks.base import ANY, Task, check_settings, needs_methods
-from pwcf.attacks.frank_wolfe.oracle import FeasibleSet
+from pwcf.attacks.feasible_set import FeasibleSet
 from pwcf.attacks.objective import MaxLossObjective
 from pwcf.attacks.radius_search import MaxLossAttack
 from pwcf.losses import as_loss
