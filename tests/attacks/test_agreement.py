@@ -2,36 +2,55 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from pwcf.attacks.agreement import ONE_KIND, Searches, agreement_of
+from pwcf.attacks.agreement import FAR, FEW, HALF_LIFE, HOP, MISLED, NEAR, Searches, agreement_of
 
 INF, NAN = torch.inf, torch.nan
 
 
+def _gain(ends: list[float], began: list[int], radius: float = 1.0) -> float:
+    searches = Searches(torch.tensor([ends]), torch.tensor([began]))
+    return float(agreement_of(searches, torch.tensor([radius])).gain)
+
+
 def test_searches_that_end_at_the_radius_are_counted() -> None:
     ends = torch.tensor([[1.0, 1.019, 1.03, INF, NAN], [2.0, 2.0, 2.0, 2.0, 2.0]])
-    far = torch.tensor([[False, True, True, False, False]] * 2)
-    found = agreement_of(Searches(ends, far), torch.tensor([1.0, 1.5]))
+    began = torch.tensor([[NEAR, FAR, FAR, NEAR, NEAR]] * 2)
+    found = agreement_of(Searches(ends, began), torch.tensor([1.0, 1.5]))
     assert found.agreement.tolist() == [2, 0]
     assert found.searches.tolist() == [4, 5]
 
 
+def test_hops_fall_back_to_the_point_they_began_at_and_are_not_counted() -> None:
+    began = torch.tensor([[NEAR, FAR, HOP, HOP]])
+    found = agreement_of(Searches(torch.ones(1, 4), began), torch.ones(1))
+    assert (found.agreement.item(), found.searches.item()) == (2, 2)
+
+
 def test_each_search_that_agrees_halves_what_may_be_left() -> None:
-    far = torch.tensor([[False, True, False, True, False]])
-    gains = [
-        agreement_of(Searches(torch.tensor([[1.0] * k + [INF] * (5 - k)]), far), torch.ones(1)).gain.item()
-        for k in (2, 3, 4, 5)
-    ]
+    gains = [_gain([1.0] * k + [INF] * (5 - k), [NEAR, NEAR, FAR, NEAR, FAR]) for k in (2, 3, 4, 5)]
     assert gains == [0.08, 0.04, 0.02, 0.01]
 
 
-def test_searches_from_one_kind_of_place_prove_little() -> None:
-    ends = torch.ones(1, 8)
-    for far in (torch.zeros(1, 8).bool(), torch.ones(1, 8).bool()):
-        assert agreement_of(Searches(ends, far), torch.ones(1)).gain.item() == ONE_KIND
+def test_searches_from_far_away_prove_little_by_themselves() -> None:
+    assert _gain([INF, *[1.0] * 5], [NEAR] + [FAR] * 5) > 0.05
+    assert _gain([1.0] * 6, [NEAR] + [FAR] * 5) > 0.05
+
+
+@pytest.mark.parametrize("later", [0, 6, 20])
+def test_searches_in_a_row_that_find_nothing_nearer_halve_what_may_be_left(later: int) -> None:
+    """Whatever they are; the radius was reached by the third of these, up to 1 %."""
+    ends, began = [INF, 1.02, 1.005, *[1.0] * (FEW - 1)], [NEAR, FAR, FAR, *[FAR] * (FEW - 1)]
+    gain = _gain(ends + [3.0] * later, began + [HOP] * later)
+    assert gain == pytest.approx(MISLED * 2 ** (-(FEW - 1 + later) / HALF_LIFE))
+
+
+def test_where_hardly_any_search_agrees_more_of_them_prove_nothing() -> None:
+    ends, began = [INF] + [1.0] * (FEW - 1) + [3.0] * 40, [NEAR] + [FAR] * (FEW - 1) + [HOP] * 40
+    assert _gain(ends, began) >= MISLED
 
 
 def test_of_one_search_nothing_is_known() -> None:
-    found = agreement_of(Searches(torch.tensor([[1.0, NAN]]), torch.zeros(1, 2).bool()), torch.ones(1))
-    assert found.gain.isnan().all()
+    assert torch.tensor(_gain([1.0, NAN, 1.0], [NEAR, NEAR, HOP])).isnan()

@@ -8,6 +8,9 @@ from torch import Tensor
 
 from pwcf import MaxLoss, MinRadius, Status, evaluate
 from pwcf.attacks import Answer, Attack, Task
+from pwcf.attacks.agreement import FAR
+from pwcf.models import Classifier, CountedClassifier
+from searches import search_of
 
 N, ROWS, BUDGET = 24, 20, 3000
 
@@ -107,14 +110,15 @@ def test_attacks_may_have_budgets_of_their_own() -> None:
 
 
 def test_a_landmark_of_the_same_class_is_no_place_far_away() -> None:
-    """Where no landmark is of another class all restarts begin at noise, and those that agree are of one kind."""
+    """Where no landmark is of another class all restarts begin at noise, and none counts as one from far away."""
 
     def ring(x: Tensor) -> Tensor:
         level = (x - 0.5).abs().mean(1)  # of landmarks, noise included, below .2 or above .3
         return torch.stack([torch.zeros_like(level), 0.03 - (level - 0.25).abs(), torch.full_like(level, -9)], 1)
 
     images = 0.5 + 0.02 * (IMAGES[:4] - 0.5)
-    run = evaluate(ring, images, torch.zeros(4, dtype=torch.int64), MinRadius("l2"), budget=3000)
-    assert run.adversarial.all()
-    assert (run.evidence.agreement >= 5).any()
-    assert (run.evidence.gain >= 0.1).all()
+    model, labels = CountedClassifier(Classifier(ring), 4), torch.zeros(4, dtype=torch.int64)
+    searches = search_of(model, MinRadius("l2"), images, labels, 3000).run().diagnostics.searches
+    assert searches is not None
+    assert torch.isfinite(searches.ends).any(1).all()
+    assert not (searches.began == FAR).any()

@@ -2,8 +2,13 @@
 
 A search that starts elsewhere and ends at the same radius says that there is hardly anything nearer; one that ends
 farther away says nothing. So the ends of all searches of a sample are kept, and those within WITHIN of its radius are
-counted. On networks with masked gradients searches that start at one kind of place end together above the nearest
-point: those that agree must have begun both near the image and far from it.
+counted. Hops, which begin around the best point found before them, fall back to it and are not independent: they find
+nearer points, and are not counted. Two things tell that a search is done:
+
+- Several searches agree, some of which began at the image or at noise around it: gradients there can be trusted.
+- On networks with masked gradients those end too far away, and the ones that began at landmarks often end together
+  above the nearest point. There a few searches must agree, and many in a row, hops included, must have found nothing
+  nearer.
 """
 
 from __future__ import annotations
@@ -13,24 +18,29 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+# Where a search began: at the image or at noise around it, towards a landmark, or around the best point so far.
+NEAR, FAR, HOP = range(3)
 # An end that is this much farther away than the radius agrees with it: ends are polished by a few steps only.
 WITHIN = 0.02
-# The gain that is left open where two searches agree, halved by each further one that does; and the least where all
-# that agree began at one kind of place. Fitted on three nets, see docs/lmn.md.
-OF_TWO, ONE_KIND = 0.08, 0.1
+# The gain that is left open where two searches agree, halved by each further one that does, if so many of them began
+# near the image. The constants were fitted on three nets, see docs/lmn.md.
+OF_TWO, FROM_NEAR = 0.08, 2
+# The gain that is left open otherwise; where so many agree it halves with every HALF_LIFE searches in a row that have
+# lowered the radius by less than SETTLED.
+MISLED, FEW, HALF_LIFE, SETTLED = 0.1, 3, 6.0, 0.01
 
 
 class Searches(NamedTuple):
-    """Independent searches of n samples, m of each."""
+    """Searches of n samples, m of each, in the order in which they were made."""
 
     ends: Tensor
     """(n, m) the least radius that each found by itself: inf where it found nothing, NaN where there was no such one"""
-    far: Tensor
-    """(n, m) bool: it began far from the image, towards a landmark"""
+    began: Tensor
+    """(n, m) int64: where it began: NEAR, FAR or HOP"""
 
 
 class Agreement(NamedTuple):
-    """How many searches ended at a radius, of how many, and what that says; (n,) each."""
+    """How many independent searches ended at a radius, of how many, and what that says; (n,) each."""
 
     agreement: Tensor
     """int64"""
@@ -43,10 +53,23 @@ class Agreement(NamedTuple):
 
 def agreement_of(searches: Searches, radius: Tensor) -> Agreement:
     """How far searches agree on the radii (n,)."""
-    ends, far = searches
-    near = ends <= (1 + WITHIN) * radius.to(ends).unsqueeze(1)
-    count, known = near.sum(1), (~torch.isnan(ends)).sum(1)
+    ends, began = searches
+    independent = ~torch.isnan(ends) & (began != HOP)
+    agree = independent & (ends <= (1 + WITHIN) * radius.to(ends).unsqueeze(1))
+    count, known = agree.sum(1), independent.sum(1)
     gain = OF_TWO * 2.0 ** (2.0 - count.double())
-    both = (near & far).any(1) & (near & ~far).any(1)
-    gain = torch.where(both, gain, gain.clamp(min=ONE_KIND))
+    trusted = (agree & (began == NEAR)).sum(1) >= FROM_NEAR
+    gain = torch.where(trusted, gain, gain.clamp(min=MISLED))
+    settled = MISLED * 2.0 ** (-searches_since_settled(ends).double() / HALF_LIFE)
+    gain = torch.where(count >= FEW, torch.minimum(gain, settled), gain)
     return Agreement(count, known, torch.where(known >= 2, gain, torch.nan))
+
+
+def searches_since_settled(ends: Tensor) -> Tensor:
+    """(n,) of the searches (n, m), how many came after the first that ended within SETTLED of the least end."""
+    if not ends.shape[1]:
+        return torch.zeros(len(ends), dtype=torch.int64, device=ends.device)
+    known = torch.nan_to_num(ends, nan=torch.inf)
+    first = (known <= (1 + SETTLED) * known.amin(1, keepdim=True)).long().argmax(1)
+    later = torch.arange(ends.shape[1], device=ends.device) > first.unsqueeze(1)
+    return (later & ~torch.isnan(ends)).sum(1)

@@ -55,7 +55,7 @@ class AttackRecord:
         self.passes = torch.zeros(n, dtype=torch.int64)
         self.seconds = 0.0
         self.still_helping, self.unbracketed = torch.zeros(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool)
-        self.searches = Searches(torch.full((n, 0), torch.nan, dtype=torch.float64), torch.zeros(n, 0).bool())
+        self.searches = Searches(torch.full((n, 0), torch.nan, dtype=torch.float64), torch.zeros(n, 0).long())
         self.linear = torch.zeros(n, dtype=torch.bool)
         self.nearest = torch.full((n,), torch.inf, dtype=torch.float64)
 
@@ -80,9 +80,9 @@ class AttackRecord:
         count = searches.ends.shape[1]
         more = max(0, count - self.searches.ends.shape[1])
         ends = torch.nn.functional.pad(self.searches.ends, (0, more), value=torch.nan)
-        far = torch.nn.functional.pad(self.searches.far, (0, more))
-        ends[samples, :count], far[samples, :count] = searches.ends.double().cpu(), searches.far.cpu()
-        self.searches = Searches(ends, far)
+        began = torch.nn.functional.pad(self.searches.began, (0, more))
+        ends[samples, :count], began[samples, :count] = searches.ends.double().cpu(), searches.began.cpu()
+        self.searches = Searches(ends, began)
 
     def contribution(self) -> Contribution:
         attack = self.attack
@@ -296,8 +296,8 @@ class Evaluator:
 
     def _count_agreeing(self, samples: Tensor, radius: Tensor) -> Agreement:
         """How many of the independent searches of all attacks ended at the radius (m,) of these samples."""
-        ends, far = (torch.cat(part, 1) for part in zip(*(r.searches for r in self.records.values()), strict=True))
-        found = agreement_of(Searches(ends[samples], far[samples]), radius)
+        ends, began = (torch.cat(part, 1) for part in zip(*(r.searches for r in self.records.values()), strict=True))
+        found = agreement_of(Searches(ends[samples], began[samples]), radius)
         self.agreement[samples], self.searches[samples] = found.agreement, found.searches
         return found
 

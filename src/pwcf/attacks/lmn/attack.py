@@ -22,7 +22,7 @@ from torch import Tensor
 
 from pwcf._common import rows as batch_rows
 from pwcf._common.rng import noise_of, seeds_of
-from pwcf.attacks.agreement import Searches
+from pwcf.attacks.agreement import FAR, NEAR, Searches
 from pwcf.attacks.base import ANY, Answer, Attack, Diagnostics, Task, needs_slope, resolve_targets
 from pwcf.attacks.lmn import farthest_points
 from pwcf.attacks.lmn.general_metric import Curvature, GeneralMetricRule, HessianStore, degrees, polish_with_solver
@@ -38,6 +38,8 @@ from pwcf.solvers import LimitedBFGS
 # Noise around the image: uniform, as long as this share of the best distance in the same norm (l2 for all but linf),
 # shares taken in turn.
 NOISE_LINF, NOISE_L2 = 0.75, (1.8, 3.6)
+# Noise around the best point, measured alike (hops); in l1, where minima lie farther apart, more.
+HOP_SIZE, HOP_SIZE_L1 = 2.0, 3.0
 # Noise where nothing is known yet, in units of the box, in turn: far enough to leave a region without slope.
 NOISE_BLIND = (0.25, 0.5, 1.0)
 # Noise on landmarks, in units of the box, so that the same one leads to different searches.
@@ -154,8 +156,8 @@ class LmnSearch:
             if stage.is_restart and restarts >= SEVERAL and number == restarts:
                 still_helping = self._still_helping(half_way)
         radius, points = self.table.best()
-        far = torch.tensor([stage.start == "landmark" for stage in plan if stage.start != "best"], device=radius.device)
-        searches = Searches(torch.stack(ends, 1), far.expand(len(radius), -1))
+        began = [FAR if stage.start == "landmark" else NEAR for stage in plan if stage.start != "best"]
+        searches = Searches(torch.stack(ends, 1), torch.tensor(began, device=radius.device).expand(len(radius), -1))
         diagnostics = Diagnostics(still_helping=still_helping, searches=searches, nearest=radius)
         return Answer(points.view(-1, *self.shape), diagnostics)
 
@@ -294,7 +296,7 @@ class LmnSearch:
         if stage.start == "image":
             self.doubtful[rows.image[torch.isinf(rows.best)]] = True
         if stage.is_restart:
-            found_by = self.by_noise if stage.start == "noise" else self.by_landmarks
+            found_by = self.by_landmarks if stage.start == "landmark" else self.by_noise
             found_by.scatter_reduce_(0, rows.image, rows.best, "amin")
         return ends.scatter_reduce(0, rows.image, rows.best, "amin")
 
@@ -386,16 +388,19 @@ class LmnSearch:
         if stage.start == "best":
             known = torch.isfinite(self.table.radius[image, column]).unsqueeze(-1)
             return torch.where(known, self.table.points[image, column], point[image])
+        hops = stage.start == "hop"
         if self.metric.exponent == math.inf:
-            size = NOISE_LINF * radius
+            size = (HOP_SIZE if hops else NOISE_LINF) * radius
         else:
-            share = NOISE_L2[number % len(NOISE_L2)]
+            hop = HOP_SIZE_L1 if self.metric.exponent == 1 else HOP_SIZE
+            share = hop if hops else NOISE_L2[number % len(NOISE_L2)]
             size = share * (point - self.centre).norm(dim=1) * (3 / centre.shape[1]) ** 0.5
         lower, upper = self.task.model.bounds
         blind = NOISE_BLIND[number % len(NOISE_BLIND)] * (upper - lower)
         size = torch.where(torch.isfinite(radius), size, torch.full_like(size, blind))
         noise = noise_of([self.seeds[i] + number for i in images.tolist()], len(column), centre)
-        start = torch.clamp(centre + size[image].unsqueeze(-1) * noise, self.lower[image], self.upper[image])
+        origin = point[image] if hops else centre
+        start = torch.clamp(origin + size[image].unsqueeze(-1) * noise, self.lower[image], self.upper[image])
         self.began_far = torch.zeros_like(self.began_far)
         if kinds is not None:
             start = self._at_landmarks(kinds, number, images, image, start)
@@ -419,7 +424,7 @@ class LmnSearch:
 
     def _seeks_landmarks(self, stage: Stage, number: int, radius: Tensor) -> Tensor:
         """(n,) images without any point so far; in landmark stages all images, later those that gained by landmarks."""
-        if stage.start == "noise":
+        if stage.start != "landmark":
             return torch.isinf(radius)
         return self.by_landmarks <= self.by_noise if number > TRUSTED else torch.ones_like(self.doubtful)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pwcf.attacks.agreement import Searches, agreement_of
+from pwcf.attacks.agreement import FAR, HOP, NEAR, Searches, agreement_of
 from pwcf.attacks.base import Answer, Diagnostics
 from pwcf.attacks.lmn.schedule import EndlessPlan
 from pwcf.attacks.lmn.starts import LANDMARKS
@@ -53,7 +53,7 @@ def until_converged(search: LmnSearch, parts: EndlessPlan, limit: Tensor) -> Ans
     columns = torch.arange(parts.first[0].targets, device=search.centre.device)
     ends = [search.stage(stage, number, None if number else columns) for number, stage in enumerate(parts.first)][-1:]
     linear = _is_linear(search) if seeks_linear and parts.straight is None else solved
-    far = [nobody]
+    began = [torch.full_like(search.task.labels, NEAR)]
     working, number = ~linear, 0
     while True:
         left = (limit - search.passes()).to(working.device)
@@ -61,27 +61,29 @@ def until_converged(search: LmnSearch, parts: EndlessPlan, limit: Tensor) -> Ans
         if not bool(working.any()):
             break
         search.working, number = working, number + 1
-        kinds = _next_kinds(number, found_by)
-        end = search.stage(parts.restart(number), number, None, kinds)
+        stage = parts.restart(number)
+        kinds = torch.full_like(search.task.labels, NOISE) if stage.start == "hop" else _next_kinds(number, found_by)
+        end = search.stage(stage, number, None, kinds)
         ends.append(torch.where(working, end, torch.nan))
-        far.append(search.began_far)
-        here = found_by.gather(1, kinds.unsqueeze(1)).squeeze(1)
-        found_by = found_by.scatter(1, kinds.unsqueeze(1), torch.minimum(here, end).unsqueeze(1))
+        began.append(torch.where(search.began_far, FAR, HOP if stage.start == "hop" else NEAR))
+        if stage.start != "hop":
+            here = found_by.gather(1, kinds.unsqueeze(1)).squeeze(1)
+            found_by = found_by.scatter(1, kinds.unsqueeze(1), torch.minimum(here, end).unsqueeze(1))
         radius = search.table.best()[0]
         if search.task.stop == "budget":
             continue
-        ready = working & _has_converged(ends, far, radius, search.task.tol)
+        ready = working & _has_converged(ends, began, radius, search.task.tol)
         search.working = ready & (radius < CLEARLY * polished)
         if bool(search.working.any()):
             polished = _polish(search, parts, polished)
-            ready = ready & _has_converged(ends, far, search.table.best()[0], search.task.tol)
+            ready = ready & _has_converged(ends, began, search.table.best()[0], search.task.tol)
         working = working & ~ready
     search.working = ~solved & (search.table.best()[0] < CLEARLY * polished)
     _polish(search, parts, polished)
     if search.task.stop == "budget":
         _use_up(search, parts, limit, found_by)
     points = search.table.best()[1].view(-1, *search.shape)
-    searches = Searches(torch.stack(ends, 1), torch.stack(far, 1))
+    searches = Searches(torch.stack(ends, 1), torch.stack(began, 1))
     return Answer(points, Diagnostics(searches=searches, linear=linear))
 
 
@@ -124,7 +126,7 @@ def _next_kinds(number: int, found_by: Tensor) -> Tensor:
     return order[:, 0] if kind is None else torch.full_like(order[:, 0], kind)
 
 
-def _has_converged(ends: list[Tensor], far: list[Tensor], radius: Tensor, tol: float) -> Tensor:
+def _has_converged(ends: list[Tensor], began: list[Tensor], radius: Tensor, tol: float) -> Tensor:
     """(n,) whether so many searches agree that hardly anything is left to gain."""
-    searches = Searches(torch.stack(ends, 1), torch.stack(far, 1))
+    searches = Searches(torch.stack(ends, 1), torch.stack(began, 1))
     return torch.isfinite(radius) & (agreement_of(searches, radius).gain <= tol)
