@@ -14,8 +14,8 @@ from oracles.cases import linear_case
 from oracles.linear import dual, exact_radii, least_moves
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.attacks import FrankWolfe, Task
-from pwcf.attacks.frank_wolfe import FwState
 from pwcf.attacks.feasible_set import FeasibleSet
+from pwcf.attacks.frank_wolfe import FwState
 from pwcf.metrics import distance64, lp
 from pwcf.models import CountedClassifier
 from pwcf.problems import Problem

@@ -101,7 +101,7 @@ class LmnRows:
 
 
 class LmnSearch:
-    """A min-radius search; max-loss is the same search, ended at eps."""
+    """A min-radius search; max-loss is the same search after a few steps of its own, ended at eps."""
 
     def __init__(self, task: Task) -> None:
         self.task, self.metric = task, task.problem.metric
@@ -132,16 +132,14 @@ class LmnSearch:
                 self._begin(self._choose_targets(logits, parts.first[0].targets))
                 return until_converged(self, parts, limit)
         budget -= 0 if self.eps is None else farthest_points.passes(self.metric)
-        classes = 2 if self.task.problem.targeted else logits.shape[1]
-        plan = plan or stages(self.metric, budget, classes, within=self.eps is not None)
+        plan = plan or stages(self.metric, budget, 2 if self.task.problem.targeted else logits.shape[1])
         self._begin(self._choose_targets(logits, max(stage.targets for stage in plan)))
         if self.eps is not None:
             farthest_points.try_farthest_points(self)
-        still_helping, ends, number = None, [], 0
-        restarts = sum(stage.is_restart for stage in plan)
-        for stage in plan:
-            number += stage.is_restart
-            if stage.is_restart and restarts >= SEVERAL and number == 1 + restarts // 2:
+        still_helping, ends = None, []
+        restarts = [number for number, stage in enumerate(plan) if stage.is_restart]
+        for number, stage in enumerate(plan):
+            if len(restarts) >= SEVERAL and number == restarts[len(restarts) // 2]:
                 half_way = self.table.best()[0]
             end = torch.full_like(self.centre[:, 0], torch.nan)
             for columns in self._waves(stage):
@@ -153,7 +151,7 @@ class LmnSearch:
             if number == TRUSTED:
                 self.doubtful[:] = False
             self.hopeless |= self._is_beyond(stage.hopeless)
-            if stage.is_restart and restarts >= SEVERAL and number == restarts:
+            if len(restarts) >= SEVERAL and number == restarts[-1]:
                 still_helping = self._still_helping(half_way)
         radius, points = self.table.best()
         began = [FAR if stage.start == "landmark" else NEAR for stage in plan if stage.start != "best"]
@@ -247,10 +245,10 @@ class LmnSearch:
         """
         if stage.start != "image":
             return [None]
-        columns = torch.arange(stage.beyond, stage.targets, device=self.centre.device)
+        columns = torch.arange(stage.targets, device=self.centre.device)
         if self.eps is None and isinstance(self.metric, HasHalfspaceStep):
             return [columns]
-        return columns.tensor_split([end - stage.beyond for end in WAVES if stage.beyond < end < stage.targets])
+        return columns.tensor_split([end for end in WAVES if end < stage.targets])
 
     def stage(self, stage: Stage, number: int, columns: Tensor | None = None, kinds: Tensor | None = None) -> Tensor:
         """One stage of all images that need work; (n,) the least radii that it found by itself, inf where none.

@@ -32,14 +32,10 @@ Start = Literal["image", "noise", "landmark", "hop", "best"]
 LOOK = 1
 # Targets of the first look, of a restart, and of a search too short for restarts; of many, one is ANY.
 FIRST_TARGETS, RESTART_TARGETS, SHORT_TARGETS = 10, 3, 3
-# Max-loss: after these comes a restart, which breaks more images than a look at the others does.
-LIKELIEST = 4
 # Share of the passes that may go into the choice of targets where there are many classes.
 CANDIDATES_SHARE = 0.06
 # Steps for each target of the first look: the linf rule needs about seven to reach the boundary at all.
 FIRST_STEPS = 20
-# For each of the others in max-loss: enough to tell which is near.
-OTHERS_STEPS = 12
 # Shares of all steps for the first look and the last part, and what is enough for the latter.
 FIRST_SHARE, LAST_SHARE, LAST_ENOUGH = 0.2, 0.25, 160
 # With fewer steps an image than this, or a row of a restart, there is one look, as long as it can be.
@@ -144,8 +140,6 @@ class Stage:
     """max-loss: images whose radius after this stage is more than this many eps are given up"""
     polish: Phase | None = None
     """for the best row of every image, after all phases"""
-    beyond: int = 0
-    """with start "image": this many of the targets have been looked at"""
     close: float = math.inf
     """with start "best": targets whose radius is more than this many times the best one are left out"""
 
@@ -154,7 +148,7 @@ class Stage:
         """Per image, all targets together, and what looking for the start costs."""
         each = self.evaluations + sum(phase.steps for phase in self.phases)
         polish = 0 if self.polish is None else self.polish.steps
-        return (self.targets - self.beyond) * each + polish + _looking(self.landmarks)
+        return self.targets * each + polish + _looking(self.landmarks)
 
     @property
     def is_restart(self) -> bool:
@@ -187,8 +181,8 @@ class SearchPlan:
     far: float
     """see ``Stage``: those images go straight to the first restart"""
     hopeless: Sequence[float]
-    """limits after the first restart, the second, ...; the last one holds from there on. Replayed on the searches of 50
-    images of twelve networks with six eps each, those of l1, l2 and linf lose none, one and one of 3600 answers"""
+    """limits after the first restart, the second, ...; the last one holds from there on. Replayed on the searches of 48
+    images of ten networks with six eps each, those of l1, l2 and linf lose none, nine and none of 2880 answers"""
     end: Stage | None = None
     """a last stage whatever the budget"""
     last_share: float = LAST_SHARE
@@ -364,8 +358,8 @@ def candidates(metric: Metric, budget: int, classes: int) -> int:
     return count if count >= FIRST_TARGETS else 0
 
 
-def stages(metric: Metric, budget: int, classes: int, within: bool = False) -> tuple[Stage, ...]:
-    """Stages that together use at most ``budget`` passes an image, of max-loss if ``within``."""
+def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
+    """Stages that together use at most ``budget`` passes an image."""
     budget -= 2 * candidates(metric, budget, classes)
     plan = plan_for(metric)
     others = columns(plan, classes)
@@ -378,14 +372,9 @@ def stages(metric: Metric, budget: int, classes: int, within: bool = False) -> t
     if steps < ENOUGH_FOR_RESTARTS:
         return short
     wanted = max(SHORT_TARGETS, round(FIRST_SHARE * steps / FIRST_STEPS))
-    first = Stage(min(FIRST_TARGETS, others, wanted), "image", plan.first(FIRST_STEPS))
-    others_look: tuple[Stage, ...] = ()
-    if within and first.targets > LIKELIEST:
-        others_look = (replace(first, phases=plan.first(OTHERS_STEPS), beyond=LIKELIEST, far=plan.far),)
-        first = replace(first, targets=LIKELIEST)
+    first = Stage(min(FIRST_TARGETS, others, wanted), "image", plan.first(FIRST_STEPS), far=plan.far)
     last = plan.last(others, round(min(plan.last_enough, plan.last_share * steps)))
-    rest = steps - sum(stage.steps for stage in (first, *others_look, *last))
-    targets = min(RESTART_TARGETS, others)
+    rest, targets = steps - first.steps - sum(stage.steps for stage in last), min(RESTART_TARGETS, others)
     count = max(1, rest // (targets * plan.restart_steps))
     starts = list(islice(chain(RESTARTS, repeat(("noise", ()))), count))
     length = (rest - sum(_looking(marks) for _, marks in starts)) // (targets * count)
@@ -395,11 +384,7 @@ def stages(metric: Metric, budget: int, classes: int, within: bool = False) -> t
         Stage(targets, start, part(length), marks)
         for (start, marks), part in zip(starts, cycle(plan.restarts), strict=False)
     ]
-    restarts = _giving_up(restarts, plan.hopeless)
-    if others_look:  # an image is given up when all its classes have been looked at
-        others_look = (replace(others_look[0], hopeless=restarts[0].hopeless),)
-        restarts[0] = replace(restarts[0], hopeless=math.inf)
-    return first, restarts[0], *others_look, *restarts[1:], *last, *end
+    return first, *_giving_up(restarts, plan.hopeless), *last, *end
 
 
 def _short(plan: SearchPlan, steps: int, others: int) -> tuple[Stage, ...]:
