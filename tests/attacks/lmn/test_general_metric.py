@@ -98,7 +98,7 @@ def test_a_first_step_goes_to_the_boundary_and_not_inwards() -> None:
         c, (radius, slope) = (g * (point - x)).sum(1) + 0.1, distance(point, torch.arange(2))
         box = torch.zeros(1, 3, dtype=F64), torch.ones(1, 3, dtype=F64)
         return Iterate(
-            x, point, x, c, g, c < 0, radius, slope, torch.ones(2, dtype=F64), best, *box, distance
+            x, point, x, c, g, c < 0, radius, slope, torch.ones(2, dtype=F64), best, point, *box, distance
         )  # fmt: skip
 
     rule, schedule, nothing = (

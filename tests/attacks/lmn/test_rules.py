@@ -9,6 +9,7 @@ from scipy.optimize import linprog, minimize
 from torch import Tensor
 
 from pwcf.attacks.lmn.rules import (
+    ENOUGH_TO_RETURN,
     REACH_MARGIN,
     Iterate,
     ReachFirst,
@@ -136,7 +137,7 @@ def test_rows_without_a_point_go_straight_to_the_cut_and_later_to_landmarks() ->
     c, one = torch.tensor([0.2, 0.2], dtype=torch.float64), torch.ones(2, dtype=torch.float64)
     at = Iterate(
         centre, x, x, c, g, torch.tensor([False, False]), 0.1 * one, None, one, torch.tensor([torch.inf, 0.3]),
-        torch.zeros_like(x[:1]), torch.ones_like(x[:1]), None,
+        x, torch.zeros_like(x[:1]), torch.ones_like(x[:1]), None,
     )  # fmt: skip
     schedule, memory = StepSchedule(0.2, 0.2, 0.0, 0.0), torch.zeros_like(c)
     rule = ReachFirst(l2_rule, 11, L2(), patience=4)
@@ -148,3 +149,21 @@ def test_rows_without_a_point_go_straight_to_the_cut_and_later_to_landmarks() ->
     late, _ = rule(at, schedule, 0.4, memory)
     assert late[0].tolist() == [0.0, 0.0]  # the dark image
     assert torch.equal(late[1], usual[1])
+
+
+def test_rows_that_have_lost_the_boundary_go_half_the_way_to_their_best_point() -> None:
+    x = torch.tensor([[0.52, 0.5]] * 4, dtype=torch.float64)
+    centre, g = torch.full_like(x, 0.5), torch.tensor([[1.0, 0.0]] * 4, dtype=torch.float64)
+    best_x, one = torch.tensor([[0.9, 0.9]] * 4, dtype=torch.float64), torch.ones(4, dtype=torch.float64)
+    wrong, best = torch.tensor([False, False, True, False]), torch.tensor([0.4, 0.1, 0.4, torch.inf])
+    at = Iterate(
+        centre, x, x, 0.2 * one, g, wrong, 0.02 * one, None, one, best.double(), best_x,
+        torch.zeros_like(x[:1]), torch.ones_like(x[:1]), None,
+    )  # fmt: skip
+    schedule, memory = StepSchedule(0.2, 0.2, 0.0, 0.0), torch.zeros_like(one)
+    usual, _ = l2_rule(at, schedule, 0.0, memory)
+    found, _ = ReachFirst(l2_rule, ENOUGH_TO_RETURN, None)(at, schedule, 0.0, memory)
+    torch.testing.assert_close(found[0], torch.tensor([0.71, 0.7], dtype=torch.float64))
+    assert torch.equal(found[1:], usual[1:])  # not far behind, misclassified, without a point
+    few, _ = ReachFirst(l2_rule, ENOUGH_TO_RETURN - 1, None)(at, schedule, 0.0, memory)
+    assert torch.equal(few, usual)

@@ -333,8 +333,8 @@ class LmnSearch:
         lower, upper = self._box(rows.image)
         distance = None if slope is None else partial(self._again, rows.image)
         at = Iterate(
-            rows.centre, x, rows.before, c, g, wrong, radius, slope, self.degree[rows.image], rows.best, lower, upper,
-            distance,
+            rows.centre, x, rows.before, c, g, wrong, radius, slope, self.degree[rows.image], rows.best, rows.best_x,
+            lower, upper, distance,
         )  # fmt: skip
         following, memory = phase.rule(at, phase.schedule, share, rows.memory)
         # Where the model gives NaN or inf there is no linear model; half way back is nearer to where it was defined.
