@@ -126,8 +126,8 @@ def _total(name: str, lines: Sequence[Line]) -> str:
     return (
         f"- {name}: converged {claims} of {images} ({claims / images:.0%}); false {false} "
         f"({false / max(claims, 1):.1%} of the claims), by more than 10 % {by_far}; {passes:.0f} passes in the mean; "
-        f"mean radius no larger than before on {less} of {len(lines)} pairs. At {SMALL} passes: {small:.0f} in place of "
-        f"{whole:.0f} ({1 - small / whole:.0%} fewer)."
+        f"mean radius no larger than before on {less} of {len(lines)} pairs. At {SMALL} passes: {small:.0f} in place "
+        f"of {whole:.0f} ({1 - small / whole:.0%} fewer)."
     )
 
 
