@@ -72,11 +72,8 @@ RESTARTS: tuple[tuple[Start, tuple[Landmark, ...]], ...] = (
 # Restarts that go deeper or less deep beyond the boundary end in other local minima: together they find nearer ones
 # than any margin alone (l2 on an MNIST net: 6 % nearer than with .03 throughout).
 MARGINS = (0.1, 0.03, 0.3)
-# Where the best row of a restart is polished, and p >= 2, the deepest margin does not pay: its ends come half as often
-# within 1.5 % of the least radius known as those of .03 (l2, three nets).
-POLISHED_MARGINS = (0.1, 0.03)
 # Hops find what restarts from elsewhere miss, but know no other class: from this restart on every second one is a hop.
-# Earlier, radii at 2000 passes are up to .3 % larger. Restarts of l1 are longer.
+# From the third on, radii at 2000 passes are up to .8 % larger on some nets. Restarts of l1 are longer.
 FIRST_HOP, FIRST_HOP_L1 = 7, 5
 # Beyond p = 2 the pull changes from entry to entry as the largest ones take turns; momentum overshoots (l8 on an MNIST
 # net: 7 % larger radii).
@@ -192,8 +189,6 @@ class SearchPlan:
     """an untargeted row goes first, and deep: other rows find little that is nearer"""
     polish: Phase | None = None
     """for the best row of a search, so that its end can be compared with those of others"""
-    polished_restarts: Sequence[PhaseMaker] = ()
-    """those whose best row is polished; none: the same as others"""
     first_hop: int | None = None
     """the restart from which on every second one is a hop"""
 
@@ -219,7 +214,6 @@ def _smooth(
     polish: StepSchedule = L2_POLISH_SCHEDULE,
     far: float = 1.5,
     hopeless: Sequence[float] = (3.0, 2.5, 1.8, 1.6, 1.5),
-    polished_margins: Sequence[float] = POLISHED_MARGINS,
 ) -> SearchPlan:
     """For l2, and for every norm whose rule pulls as l2's does; the general solver finds the last digits."""
 
@@ -236,7 +230,6 @@ def _smooth(
     return SearchPlan(
         *_reaching(rule, short, metric), phases(schedule), restarts, 30, last, far, hopeless,
         polish=Phase(rule, polish, POLISH_STEPS),
-        polished_restarts=[phases(replace(schedule, margin=margin)) for margin in polished_margins],
         first_hop=FIRST_HOP,
     )  # fmt: skip
 
@@ -332,7 +325,7 @@ def plan_for(metric: Metric) -> SearchPlan:
     if p is not None and p > 2:
         return _smooth(NormRule(metric), metric, STEEP_SCHEDULE, STEEP_POLISH_SCHEDULE)
     # Between l1 and l2, and in norms of which nothing is known, first radii may be as far off as those of l1.
-    plan = _smooth(NormRule(metric), metric, far=L1_FAR, hopeless=L1_HOPELESS, polished_margins=MARGINS)
+    plan = _smooth(NormRule(metric), metric, far=L1_FAR, hopeless=L1_HOPELESS)
     if p is not None:
         return plan
     # The pull of a norm that weighs entries differently creeps towards the answer (weights from .3 to 3: .4 % off).
@@ -454,8 +447,7 @@ def endless(metric: Metric, budget: int, classes: int) -> EndlessPlan | None:
     if isinstance(metric, HasHalfspaceStep):
         schedule = VERTEX_SCHEDULE if metric.exponent == 1 else STRAIGHT_SCHEDULE
         straight = replace(_straight_to_the_nearest_point(metric, schedule, STRAIGHT_STEPS), targets=1)
-    phases = plan.polished_restarts or plan.restarts
-    return EndlessPlan(first, targets, phases, plan.restart_steps, last, plan.polish, straight, plan.first_hop)
+    return EndlessPlan(first, targets, plan.restarts, plan.restart_steps, last, plan.polish, straight, plan.first_hop)
 
 
 def _deep(plan: SearchPlan, steps: int, others: int) -> tuple[Stage, ...]:
