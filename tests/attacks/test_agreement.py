@@ -6,32 +6,38 @@ import pytest
 import torch
 
 from pwcf.attacks.agreement import FAR, FEW, HALF_LIFE, HOP, MISLED, NEAR, Searches, agreement_of
+from pwcf.metrics import L2, Linf, Metric
 
 INF, NAN = torch.inf, torch.nan
 
 
-def _gain(ends: list[float], began: list[int], radius: float = 1.0) -> float:
+def _gain(ends: list[float], began: list[int], metric: Metric | None = None) -> float:
     searches = Searches(torch.tensor([ends]), torch.tensor([began]))
-    return float(agreement_of(searches, torch.tensor([radius])).gain)
+    return float(agreement_of(searches, torch.tensor([1.0]), metric or L2()).gain)
 
 
 def test_searches_that_end_at_the_radius_are_counted() -> None:
     ends = torch.tensor([[1.0, 1.019, 1.03, INF, NAN], [2.0, 2.0, 2.0, 2.0, 2.0]])
     began = torch.tensor([[NEAR, FAR, FAR, NEAR, NEAR]] * 2)
-    found = agreement_of(Searches(ends, began), torch.tensor([1.0, 1.5]))
+    found = agreement_of(Searches(ends, began), torch.tensor([1.0, 1.5]), L2())
     assert found.agreement.tolist() == [2, 0]
     assert found.searches.tolist() == [4, 5]
 
 
 def test_hops_fall_back_to_the_point_they_began_at_and_are_not_counted() -> None:
     began = torch.tensor([[NEAR, FAR, HOP, HOP]])
-    found = agreement_of(Searches(torch.ones(1, 4), began), torch.ones(1))
+    found = agreement_of(Searches(torch.ones(1, 4), began), torch.ones(1), L2())
     assert (found.agreement.item(), found.searches.item()) == (2, 2)
 
 
 def test_each_search_that_agrees_halves_what_may_be_left() -> None:
     gains = [_gain([1.0] * k + [INF] * (5 - k), [NEAR, NEAR, FAR, NEAR, FAR]) for k in (2, 3, 4, 5)]
     assert gains == [0.08, 0.04, 0.02, 0.01]
+
+
+def test_in_linf_one_more_must_agree() -> None:
+    began = [NEAR, NEAR, FAR, NEAR, FAR, NEAR]
+    assert _gain([1.0] * 6, began, Linf()) == _gain([1.0] * 5, began[:5], L2())
 
 
 def test_searches_from_far_away_prove_little_by_themselves() -> None:

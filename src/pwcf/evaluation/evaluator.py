@@ -297,7 +297,7 @@ class Evaluator:
     def _count_agreeing(self, samples: Tensor, radius: Tensor) -> Agreement:
         """How many of the independent searches of all attacks ended at the radius (m,) of these samples."""
         ends, began = (torch.cat(part, 1) for part in zip(*(r.searches for r in self.records.values()), strict=True))
-        found = agreement_of(Searches(ends[samples], began[samples]), radius)
+        found = agreement_of(Searches(ends[samples], began[samples]), radius, self.problem.metric)
         self.agreement[samples], self.searches[samples] = found.agreement, found.searches
         return found
 

@@ -72,11 +72,11 @@ def until_converged(search: LmnSearch, parts: EndlessPlan, limit: Tensor) -> Ans
         radius = search.table.best()[0]
         if search.task.stop == "budget":
             continue
-        ready = working & _has_converged(ends, began, radius, search.task.tol)
+        ready = working & _has_converged(search, ends, began)
         search.working = ready & (radius < CLEARLY * polished)
         if bool(search.working.any()):
             polished = _polish(search, parts, polished)
-            ready = ready & _has_converged(ends, began, search.table.best()[0], search.task.tol)
+            ready = ready & _has_converged(search, ends, began)
         working = working & ~ready
     search.working = ~solved & (search.table.best()[0] < CLEARLY * polished)
     _polish(search, parts, polished)
@@ -126,7 +126,8 @@ def _next_kinds(number: int, found_by: Tensor) -> Tensor:
     return order[:, 0] if kind is None else torch.full_like(order[:, 0], kind)
 
 
-def _has_converged(ends: list[Tensor], began: list[Tensor], radius: Tensor, tol: float) -> Tensor:
+def _has_converged(search: LmnSearch, ends: list[Tensor], began: list[Tensor]) -> Tensor:
     """(n,) whether so many searches agree that hardly anything is left to gain."""
-    searches = Searches(torch.stack(ends, 1), torch.stack(began, 1))
-    return torch.isfinite(radius) & (agreement_of(searches, radius).gain <= tol)
+    radius = search.table.best()[0]
+    found = agreement_of(Searches(torch.stack(ends, 1), torch.stack(began, 1)), radius, search.metric)
+    return torch.isfinite(radius) & (found.gain <= search.task.tol)
