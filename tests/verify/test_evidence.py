@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pwcf import Classifier, MinRadius
+from pwcf import Classifier, MinRadius, Status, evaluate
 from pwcf.metrics import Lp, distance64
 from pwcf.models import CountedClassifier
 from pwcf.verify import gather_evidence
@@ -112,3 +112,23 @@ def test_the_nearest_point_is_recognised(metric: str) -> None:
         move = (high.unsqueeze(1) * shape).minimum(room)
     points = (images + sign * move * (1 + 1e-9)).clamp(0, 1)
     assert (_judge(classifier, metric, images, labels, points, 1) <= 5e-3).double().mean() >= 0.9
+
+
+def test_entries_that_the_box_holds_do_not_limit_the_multiplier() -> None:
+    """In l1 the steepest entries go first and fill their room: the one that decides may be far less steep."""
+    generator = torch.Generator().manual_seed(0)
+    slope = torch.rand(400, generator=generator, dtype=torch.float64) ** 3
+    images = torch.full((1, 400), 0.5, dtype=torch.float64)
+    # 160 entries have to go all the way, and half of the next one, which is a fifth as steep as the first.
+    steepest = slope.sort(descending=True).values
+    excess = 0.5 * steepest[:160].sum() + 0.25 * steepest[160]
+
+    def net(x: Tensor) -> Tensor:
+        c = (x - images) @ slope + excess
+        return torch.stack([c, torch.zeros_like(c)], 1)
+
+    labels = net(images).argmax(1)
+    run = evaluate(net, images, labels, MinRadius("l1"))
+    assert labels.item() == 0
+    assert run.status[0] is Status.CONVERGED
+    assert run.evidence.gain[0] < 1e-3

@@ -271,8 +271,11 @@ def _least(cuts: _Cuts, state: _State) -> tuple[Tensor, _Mix]:
     """
     nothing = _Mix(torch.zeros_like(state.radius), torch.zeros_like(state.move))
     longest = dual_norm(state.metric, state.slope)
-    size = dual_norm(state.metric, cuts.g[:, 0]).clamp(min=1e-30)
     # A multiplier that makes the model's gradient three times as long as the distance's is too large for any bound.
+    # Entries that a bound keeps from following do not count: in l1 they are the steepest ones.
+    first = cuts.g[:, 0]
+    free = torch.where(torch.where(first > 0, state.down, state.up), first, 0.0)
+    size = dual_norm(state.metric, torch.where(free.any(1, keepdim=True), free, first)).clamp(min=1e-30)
     k = 3 * longest / size
     mix, best = nothing, nothing.bound(state, 1.0)
     for j in range(cuts.room.shape[1]):
