@@ -337,6 +337,7 @@ def main() -> None:
     text = page(rows, args)
     print(text)
     if args.out is not None:
+        args.out.mkdir(parents=True, exist_ok=True)
         (args.out / f"{STEM}.md").write_text(text)
 
 

@@ -131,7 +131,8 @@ class LmnSearch:
             if parts is not None:
                 self._begin(self._choose_targets(logits, parts.first[0].targets))
                 return until_converged(self, parts, limit)
-        budget -= 0 if self.eps is None else farthest_points.passes(self.metric)
+        if self.eps is not None:
+            budget -= farthest_points.passes(self.metric)
         plan = plan or stages(self.metric, budget, 2 if self.task.problem.targeted else logits.shape[1])
         self._begin(self._choose_targets(logits, max(stage.targets for stage in plan)))
         if self.eps is not None:
