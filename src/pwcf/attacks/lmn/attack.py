@@ -72,7 +72,9 @@ class Lmn(Attack):
         return needs_slope(problem)
 
     def __call__(self, task: Task) -> Answer:
-        return LmnSearch(task).run()
+        from pwcf.attacks.lmn.within_eps import applies, within_eps  # which is a search, too
+
+        return within_eps(task) if applies(task) else LmnSearch(task).run()
 
 
 @dataclass
@@ -97,7 +99,7 @@ class LmnRows:
     """(r,) the class of best_x"""
 
     def take(self, rows: Tensor) -> LmnRows:
-        return LmnRows(**{name: value[rows] for name, value in vars(self).items()})
+        return type(self)(**{name: value[rows] for name, value in vars(self).items()})
 
 
 class LmnSearch:
@@ -124,7 +126,10 @@ class LmnSearch:
         Stages are made from the budget, unless there is a plan.
         """
         limit = self.passes() + self.task.budget
-        logits = self.task.model.logits(self.task.images, self.task.samples)
+        if self.eps is None:
+            logits = self.task.model.logits(self.task.images, self.task.samples)
+        else:
+            radius, points, logits = farthest_points.first_steps(self)
         budget = self.task.budget - (self.task.known is not None)  # a look at what is known
         if plan is None and self.eps is None:
             parts = endless(self.metric, budget, 2 if self.task.problem.targeted else logits.shape[1])
@@ -136,7 +141,9 @@ class LmnSearch:
         plan = plan or stages(self.metric, budget, 2 if self.task.problem.targeted else logits.shape[1])
         self._begin(self._choose_targets(logits, max(stage.targets for stage in plan)))
         if self.eps is not None:
-            farthest_points.try_farthest_points(self)
+            found = torch.isfinite(radius).nonzero().squeeze(1)
+            first = torch.zeros_like(found)
+            self.table.store(found, first, radius[found], points[found], self.table.targets[found, first])
         still_helping, ends = None, []
         restarts = [number for number, stage in enumerate(plan) if stage.is_restart]
         for number, stage in enumerate(plan):
@@ -477,6 +484,13 @@ class LmnSearch:
 
         c is that towards the targets (r,), scaled so that the largest entry of the gradient is 1.
         """
+        _, wrong, other, c, g = self.linearise_with_logits(image, x, targets)
+        return wrong, other, c, g
+
+    def linearise_with_logits(
+        self, image: Tensor, x: Tensor, targets: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """The logits (r, classes) at x, and what ``linearise`` tells."""
         labels, targeted = self.task.labels[image], self.task.problem.targeted
 
         def condition(logits: Tensor, some: slice) -> Tensor:
@@ -494,7 +508,8 @@ class LmnSearch:
         c, g = c / scale, g / scale.unsqueeze(1)
         # A logit is a sum of about g_i x_i: of this size is what is rounded.
         terms = scale * g.norm(dim=1) * x.norm(dim=1)
-        return is_surely_wrong(logits, labels, targeted, terms), mask_label(logits, labels).argmax(1), c, g
+        wrong = is_surely_wrong(logits, labels, targeted, terms)
+        return logits, wrong, mask_label(logits, labels).argmax(1), c, g
 
 
 def _best_of_each(rows: LmnRows) -> Tensor:
