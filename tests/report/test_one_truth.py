@@ -15,7 +15,7 @@ import torch
 
 import pwcf
 from pwcf import analysis
-from pwcf._common.wording import gain_text
+from pwcf._common.wording import gain_text, nearest_text
 from pwcf.cli import main
 from pwcf.cli.progress import Tally
 from pwcf.report import TABLES, Choices, figures, tables
@@ -109,6 +109,9 @@ def test_every_place_shows_the_same_numbers(place: Place, name: str, capsys: pyt
         assert page["cards"][0]["runs"][0]["value"] == robust
         assert f"robust accuracy {robust:.1%}" in summary
         assert told["radius"] == {}
+        assert told["near"] == run.nearest_seen()
+        if told["near"]:
+            assert nearest_text(told["near"]) in summary
         return
     mean, median = told["radius"]["mean"], told["radius"]["median"]
     assert mean == line["mean"] == tally.figure(False)[1]

@@ -73,6 +73,37 @@ def median_radius(status: Sequence[str], radius: Column) -> float:
     return quantile(np.sort(np.asarray(radius, dtype=np.float64)[attacked(status)]), 0.5)
 
 
+def nearest_seen(
+    status: Sequence[str], adversarial: Column, nearest: Column, eps: Column, agreement: Column, searches: Column
+) -> dict[str, float]:
+    """How near max-loss came to the attacked samples that it did not break, in eps, and how many searches agree.
+
+    Args:
+        status: of n samples.
+        adversarial: (n,) bool.
+        nearest: (n,) the least distances of misclassified points that were seen, inf where none was.
+        eps: (n,) or one for all.
+        agreement: (n,) how many searches ended at that distance.
+        searches: (n,) of how many.
+
+    Returns:
+        ``samples`` that a point was seen of, ``median`` and ``least`` distance of these in eps, and the medians of
+        ``agreement`` and ``searches``; nothing where there are no such samples.
+    """
+    distance, level = np.asarray(nearest, dtype=np.float64), np.asarray(eps, dtype=np.float64)
+    seen = attacked(status) & ~found(status, adversarial) & np.isfinite(distance) & (level > 0)
+    if not seen.any():
+        return {}
+    share = (distance / np.where(level > 0, level, 1.0))[seen]
+    counts = {"agreement": agreement, "searches": searches}
+    return {
+        "samples": float(seen.sum()),
+        "median": median(share),
+        "least": float(share.min()),
+        **{name: median(np.asarray(values)[seen]) for name, values in counts.items()},
+    }
+
+
 def broken_alone(broken: Column, attacked: Column) -> list[int]:
     """How many samples each of several runs or attacks breaks that no other one breaks.
 

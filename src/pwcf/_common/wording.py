@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 
 def eps_text(eps: float) -> str:
@@ -51,6 +52,18 @@ def gain_text(gain: float) -> str:
     if math.isnan(gain):
         return "not known how much a longer search would lower the radii: no two independent searches of a sample"
     return f"a much longer search is likely to lower a radius by at most {share_text(gain, 2)} (median)"
+
+
+def nearest_text(near: Mapping[str, float]) -> str:
+    """How near max-loss came to what it did not break, wherever it is said.
+
+    Args:
+        near: what ``statistics.nearest_seen`` returns, not empty.
+    """
+    return (
+        f"nearest misclassified point {near['median']:.3g} eps away (median of {near['samples']:.0f} not broken; "
+        f"least {near['least']:.3g}), {near['agreement']:.0f} of {near['searches']:.0f} searches ended there (median)"
+    )
 
 
 def share_text(share: float, digits: int = 1) -> str:

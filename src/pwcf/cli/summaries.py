@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from pwcf._common.wording import gain_text, share_text
+from pwcf._common.wording import gain_text, nearest_text, share_text
 from pwcf.cli.console import console, table
 from pwcf.runs import Header, RunFolder, RunSummary, find_runs, header_from, summarize
 from pwcf.runs.summary import COLUMNS, earlier_text
@@ -46,6 +46,8 @@ def print_summary(header: Header, summary: RunSummary) -> None:
         lines.append(["continued from", earlier_text(header)])
     if summary.robust_accuracy is not None:
         lines.append(["robust accuracy", share_text(summary.robust_accuracy)])
+    if summary.near:
+        lines.append(["not broken", nearest_text(summary.near)])
     if summary.radius:
         lines.append(["radius", ", ".join(f"{name} {value:.4g}" for name, value in summary.radius.items())])
     if summary.gain is not None:

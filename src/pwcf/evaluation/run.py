@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pwcf._common import statistics
 from pwcf._common.status import Status
-from pwcf._common.wording import gain_text, share_text
+from pwcf._common.wording import gain_text, nearest_text, share_text
 from pwcf.models import Passes
 from pwcf.problems import MaxLoss, Problem
 from pwcf.verify import AnswerEvidence
@@ -158,6 +158,19 @@ class Run:
             "found": statistics.found(status, self.adversarial.cpu().numpy()),
         }
 
+    def nearest_seen(self) -> dict[str, float]:
+        """Max-loss: how near the search came to the samples that it did not break, in eps, and how many searches agree.
+
+        Returns:
+            ``samples``, ``median``, ``least``, ``agreement`` and ``searches``; empty in min-radius, and where no
+            misclassified point of any such sample was seen.
+        """
+        if not isinstance(self.problem, MaxLoss):
+            return {}
+        near = (self.nearest, self.problem.radii(len(self.status)), self.evidence.agreement, self.evidence.searches)
+        columns = (values.cpu().numpy() for values in near)
+        return statistics.nearest_seen(self._status_values, self.adversarial.cpu().numpy(), *columns)
+
     def summary(self) -> str:
         """A few lines for a person; the numbers are those of ``pwcf show``."""
         status, radius = self._status_values, self.radius.cpu().numpy()
@@ -167,6 +180,8 @@ class Run:
         lines.append(f"  adversarial points found and verified: {int(found.sum())} of {int(attacked.sum())} attacked")
         if isinstance(self.problem, MaxLoss):
             lines.append(f"  robust accuracy {share_text(self.robust_accuracy)}")
+            if near := self.nearest_seen():
+                lines.append(f"  {nearest_text(near)}")
         elif found.any():
             mean = statistics.mean_radius(status, self.adversarial.cpu().numpy(), radius)
             median, nearest = statistics.median_radius(status, radius), radius[found]

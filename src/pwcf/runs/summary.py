@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "index", "adversarial", "radius", "status", "attack", "gain", "forward", "backward", "metric_forward",
-    "metric_backward", "seconds", "warnings", "budget", "revision",
+    "metric_backward", "seconds", "warnings", "budget", "revision", "nearest", "agreement", "searches",
 )  # fmt: skip
 """of a run's rows, which a summary needs"""
 SENTENCES = "\n"
@@ -52,6 +52,8 @@ class RunSummary:
     metric_passes: float
     gain: float | None
     """median of those found: the share of the radius that a much longer search is likely to gain at most"""
+    near: dict[str, float]
+    """max-loss: how near the search came to what it did not break, in eps (``statistics.nearest_seen``)"""
     seconds: float
     warnings: list[str]
 
@@ -98,9 +100,18 @@ def summarize(header: Header, rows: pyarrow.Table) -> RunSummary:
         passes=statistics.mean_passes(status, passes),
         metric_passes=statistics.mean_passes(status, own),
         gain=statistics.median(rows["gain"].to_numpy()[found]) if radii and "gain" in rows.column_names else None,
+        near=_near(header, rows, status, adversarial),
         seconds=float(rows["seconds"].to_numpy().sum()),
         warnings=warnings_of(header, rows),
     )
+
+
+def _near(header: Header, rows: pyarrow.Table, status: list[str], adversarial: Any) -> dict[str, float]:
+    eps, names = header.settings.eps, ("nearest", "agreement", "searches")
+    if eps is None or not set(names) <= set(rows.column_names):
+        return {}
+    nearest, agreement, searches = (rows[name].to_numpy() for name in names)
+    return statistics.nearest_seen(status, adversarial, nearest, eps, agreement, searches)
 
 
 def warnings_of(header: Header, rows: pyarrow.Table) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pwcf._common import statistics
-from pwcf._common.wording import gain_text, share_text
+from pwcf._common.wording import gain_text, nearest_text, share_text
 from pwcf.analysis import (
     accuracy_of,
     attacked_in,
@@ -124,6 +124,8 @@ def _accuracy(each: PageRun) -> dict[str, Any]:
             f"{accuracy.unsettled} stand because no attack broke them"
         )  # fmt: skip
         evidence.append(f"{stand}, which is no proof: a stronger one may.")
+        if near := run.nearest_seen():
+            evidence.append(f"The {nearest_text(near)}.")
     return {
         "value": accuracy.robust, "low": accuracy.low, "high": accuracy.high, "sentence": sentence,
         "evidence": [*evidence, *_idle(each)],
