@@ -103,7 +103,7 @@ class LmnRows:
 
 
 class LmnSearch:
-    """A min-radius search; max-loss is the same search after a few steps of its own, ended at eps."""
+    """A min-radius search. Where ``within_eps`` does not apply, max-loss is the same search, ended at eps."""
 
     def __init__(self, task: Task) -> None:
         self.task, self.metric = task, task.problem.metric
@@ -249,7 +249,7 @@ class LmnSearch:
         """The columns of a first look, in waves; None for other stages, where the table tells which.
 
         In max-loss most images that can be broken are broken by their first row, and their other rows need not begin.
-        The last wave is for images near eps. Min-radius has waves too where rows learn of each other.
+        Min-radius has waves too where rows learn of each other.
         """
         if stage.start != "image":
             return [None]
@@ -266,8 +266,6 @@ class LmnSearch:
         """
         ends = torch.full_like(self.centre[:, 0], torch.inf)
         is_open = self._open()
-        if columns is not None and columns[0] >= WAVES[-1]:
-            is_open = is_open & ~self._is_beyond(stage.far)
         open_images = is_open.nonzero().squeeze(1)
         if not len(open_images):
             return ends
