@@ -135,18 +135,18 @@ def table(rows: list[tuple[str, str, float, Row]]) -> list[str]:
     names = {"lmn": "lmn", "apgd": "APGD adv-lib", "apgd_original": "APGD original", "autoattack": "AutoAttack"}
     names |= {name: OURS[name] for name in TODAY}
 
-    def each(row: Row, say: Callable[[Result], str]) -> str:
-        return " | ".join(say(row[name]) if name in row else "" for name in names)
-
-    def lines(title: str, say: Callable[[Result], str]) -> list[str]:
-        head = ["", f"## {title}", "", "| net | norm | eps | " + " | ".join(names.values()) + " |"]
-        head.append("|---" * (3 + len(names)) + "|")
-        return head + [f"| {net} | {norm} | {eps:.4g} | {each(row, say)} |" for net, norm, eps, row in rows]
+    def lines(title: str, columns: tuple[str, ...], say: Callable[[Result], str]) -> list[str]:
+        head = ["", f"## {title}", "", "| net | norm | eps | " + " | ".join(names[name] for name in columns) + " |"]
+        head.append("|---" * (3 + len(columns)) + "|")
+        for net, norm, eps, row in rows:
+            cells = " | ".join(say(row[name]) if name in row else "" for name in columns)
+            head.append(f"| {net} | {norm} | {eps:.4g} | {cells} |")
+        return head
 
     return [
-        *lines("Robust accuracy", lambda result: f"{result.robust_accuracy:.2f}"),
-        *lines("Passes per image", lambda result: f"{result.passes:.0f}"),
-        *lines("Seconds", lambda result: f"{result.seconds:.1f}"),
+        *lines("Robust accuracy", tuple(names), lambda result: f"{result.robust_accuracy:.2f}"),
+        *lines("Passes per image", tuple(names), lambda result: f"{result.passes:.0f}"),
+        *lines("Seconds", TIMED, lambda result: f"{result.seconds:.1f}"),
     ]
 
 
@@ -193,10 +193,10 @@ def main() -> None:
     compute(args)
     rows = list(questions(args))
     lines = table(rows)
+    times = "one wall time each" if args.repeats == 1 else f"the least of {args.repeats} wall times each"
     head = (
         f"First {args.images} correctly classified images of each network, {args.threads} thread(s). lmn and both "
-        "APGDs took turns in one process, the least of "
-        f"{args.repeats} wall times each; MALT, PMA and FW, pwcf's own with {BUDGET} passes, ran beside other work. "
+        f"APGDs took turns in one process, {times}. MALT, PMA and FW are pwcf's own with {BUDGET} passes. "
         f"AutoAttack's results are from `python -m rivals.accuracies`. Made by `python benchmarks/{STEM}.py`."
     )
     text = "\n".join(["# Max-loss", "", head, "", summary([row for *_, row in rows]), *lines, ""])
