@@ -102,9 +102,9 @@ def evaluate(
     counted = CountedClassifier(classifier, images.shape[0], batch)
     evaluator = Evaluator(counted, problem, images, labels, box, chosen.attacks, budgets, seed, eight_bit, tol, stop)
     looked_at = min(ENOUGH, batch)
-    remarks = chosen.left_out + warnings_about(classifier, images, labels, looked_at, problem.targeted)
+    remarks = chosen.left_out + warnings_about(counted, images, labels, looked_at, problem.targeted)
     _warn(remarks)
-    _count_checks(counted, images.shape[0], looked_at)
+    counted.passes.add(torch.arange(min(len(images), 1)), forward=1)  # of check_inputs
     with classifier.in_use(), progress_bar(progress, str(problem), images.shape[0], "sample") as advance:
         evaluator.run(advance)
     later = evaluator.failures + evaluator.diagnose()
@@ -121,13 +121,6 @@ def default_batch(images: Tensor) -> int:
 def _warn(sentences: Sequence[str]) -> None:
     for sentence in sentences:
         warnings.warn(sentence, stacklevel=4)  # the line that calls evaluate, beyond its decorator
-
-
-def _count_checks(counted: CountedClassifier, n: int, looked_at: int) -> None:
-    """What check_inputs and warnings_about have spent: all of it on the first samples."""
-    if n:
-        counted.passes.add(torch.arange(min(n, looked_at)), forward=2, backward=1)
-        counted.passes.add(torch.arange(1), forward=2)
 
 
 def _classifier(model: Callable[[Tensor], Tensor] | Classifier, bounds: tuple[float, float] | None) -> Classifier:
