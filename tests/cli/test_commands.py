@@ -44,7 +44,9 @@ def test_show_tells_the_figures(two_runs: Place, capsys: pytest.CaptureFixture[s
 def test_verify_holds_and_notices_what_was_changed(
     two_runs: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import load_file
+
+    from pwcf.runs.shard import write_tensors
 
     for name in ("many", "eps"):
         assert main(["verify", "--json", str(two_runs.path / name)]) == 0
@@ -56,7 +58,7 @@ def test_verify_holds_and_notices_what_was_changed(
     data = np.load(two_runs.path / "data.npz")
     tensors["x_adv"][5] = torch.from_numpy(data["images"][5])  # not adversarial
     tensors["x_adv"][6] = tensors["x_adv"][6] + 0.3 * (tensors["x_adv"][6] - torch.from_numpy(data["images"][6]))
-    save_file(tensors, path)
+    write_tensors(path, tensors)
     assert main(["verify", "--json", str(tmp_path / "changed")]) == 1
     failed = told(capsys.readouterr().out)["failed"]
     assert [each["index"] for each in failed] == [5, 6]

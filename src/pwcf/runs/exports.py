@@ -123,6 +123,10 @@ def _pictures(folder: RunFolder, header: Header, to: Path) -> int:
                 continue
             pixels = picture[0] if len(picture) == 1 else picture.permute(1, 2, 0)
             name = f"{index:06d}_{row['label']}_as_{row['adversarial_label']}.png"
-            Image.fromarray(pixels.numpy()).save(to / name)
+            _write_picture(to / name, Image.fromarray(pixels.numpy()))
             count += 1
     return count
+
+
+def _write_picture(to: Path, image: Any) -> None:
+    atomic.write(to, lambda place: image.save(place, format="png"))

@@ -13,8 +13,11 @@ from pwcf._common.optional import installed_version
 from pwcf._common.wording import eps_text
 from pwcf.runs.settings import RunError, Settings
 
-SCHEMA = 1
-"""Of the folder. A newer number has more fields or columns; what an older one lacks gets its default when read."""
+SCHEMA = 2
+"""Of the folder. A newer number has more fields or columns; what an older one lacks gets its default when read.
+
+2: every file is sealed, and fingerprints of the user's own code cover all that it reaches.
+"""
 # Files are known by what is in them, wherever they lie.
 BY_FINGERPRINT = ("model", "weights", "data", "labels")
 # Settings that a run may be continued with: more samples, a larger budget.
@@ -77,6 +80,8 @@ class Header:
     """its ``Environment``, of the last stage; older folders may have other fields"""
     earlier: tuple[Stage, ...] = ()
     """what the run was before it was continued, the first stage first"""
+    schema: int = SCHEMA
+    """of the version that began it"""
 
     @property
     def chunks(self) -> int:
@@ -89,13 +94,13 @@ class Header:
 
     def to_json(self) -> dict[str, Any]:
         """What ``header_from`` reads."""
-        return {"schema": SCHEMA, **asdict(self)}
+        return asdict(self)
 
 
 def header_from(content: Mapping[str, Any], place: str) -> Header:
     """From what ``to_json`` gave, now or in an earlier version."""
     schema = content.get("schema")
-    if schema not in range(1, SCHEMA + 1):
+    if not isinstance(schema, int) or schema not in range(1, SCHEMA + 1):
         raise RunError(f"{place}: schema is {schema!r}, this version of pwcf reads 1 to {SCHEMA}; use a newer pwcf")
     try:
         known = {each.name for each in fields(Settings)}
@@ -113,6 +118,7 @@ def header_from(content: Mapping[str, Any], place: str) -> Header:
             str(content.get("metric", "")),
             dict(content["made"]),
             tuple(Stage(**each) for each in content.get("earlier", ())),
+            schema,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
