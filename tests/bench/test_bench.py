@@ -195,11 +195,13 @@ def check_commands(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert "5 samples in the gallery" in capsys.readouterr().out
     assert (out / "all.html").stat().st_size > (out / "one.html").stat().st_size
     # One point that does not hold is found among all of them.
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import load_file
+
+    from pwcf.runs.shard import write_tensors
 
     tensors = load_file(cell / "tensors-000000.safetensors")
     tensors["x_adv"] += 1e-3
-    save_file(tensors, cell / "tensors-000000.safetensors")
+    write_tensors(cell / "tensors-000000.safetensors", tensors)
     assert main(["verify", "--json", str(out)]) == 1
     checked = json.loads(capsys.readouterr().out)
     assert [each["run"] for each in checked if each["failed"]] == [str(cell)]
