@@ -18,6 +18,8 @@ SCHEMA = 2
 
 2: every file is sealed, and fingerprints of the user's own code cover all that it reaches.
 """
+# From this schema on fingerprints cover all that the user's own code reaches.
+WHOLE_CODE = 2
 # Files are known by what is in them, wherever they lie.
 BY_FINGERPRINT = ("model", "weights", "data", "labels")
 # Settings that a run may be continued with: more samples, a larger budget.
@@ -146,6 +148,11 @@ def differences(there: Header, asked: Header, data_fingerprint: Callable[[int], 
         if old.fingerprint != digest:
             renamed = f"{old.spec!r}, now {new.spec!r}" if old.spec != new.spec else f"{new.spec!r}, but its content"
             found.append(f"{name} was {renamed} has another digest ({old.fingerprint[:8]}, now {digest[:8]})")
+            if name == "model" and there.schema < WHOLE_CODE:
+                found.append(
+                    "the run was begun by an earlier version of pwcf, which saw less of the user's own code: only that "
+                    "version can go on with it"
+                )
     if fewer:
         told = _changed("limit", there.settings.limit, asked.settings.limit)
         if there.settings.limit == asked.settings.limit:  # the data have fewer by now

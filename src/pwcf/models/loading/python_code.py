@@ -34,7 +34,7 @@ def build(request: ModelRequest) -> BuiltModel:
     if request.weights is not None:
         put_weights(_module_in(model, request.spec), read_weights(request.weights), request.weights)
         about.append(name_and_checksum(request.weights))
-    return BuiltModel(model, f"python:{name}", tuple(about))
+    return BuiltModel(model, f"python:{name}", tuple(about), own=True)
 
 
 def _module_in(model: object, spec: str) -> nn.Module:
