@@ -15,6 +15,7 @@ from pwcf.runs.summary import json_safe
 
 INTERRUPTED = 130
 """exit code after Ctrl-C, as shells have it"""
+Trust = Annotated[bool, typer.Option("--trust", help="Run the code and fetch what the run's folder names.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 

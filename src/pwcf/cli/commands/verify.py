@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from pwcf.cli.console import Json, console, print_json, table
+from pwcf.cli.console import Json, Trust, console, print_json, table
 
 if TYPE_CHECKING:
     from pwcf.runs.recheck import Rechecked
@@ -32,11 +32,18 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _command(
-    run: Run, model: Model = None, weights: Weights = None, data: Data = None, device: str = "cpu", json: Json = False
+    run: Run,
+    model: Model = None,
+    weights: Weights = None,
+    data: Data = None,
+    device: str = "cpu",
+    trust: Trust = False,
+    json: Json = False,
 ) -> None:
     from pwcf.runs import RunFolder, find_runs, header_from
     from pwcf.runs.recheck import Rechecked, recheck_run
     from pwcf.runs.resolve import Loader
+    from pwcf.runs.trust import check_trusted
 
     loader, found = Loader(), dict[Path, Rechecked]()
     with contextlib.redirect_stdout(sys.stderr):  # what the user's own code prints is not the result
@@ -44,6 +51,9 @@ def _command(
             folder = RunFolder(path)
             header = header_from(folder.header(), str(path))
             then = header.settings
+            if not trust:
+                asked = {name for name, value in (("model", model), ("data", data)) if value is not None}
+                check_trusted(then, str(path), asked | {"attacks"}, "name them with --model and --data, or add --trust")
             settings = replace(
                 then, model=model or then.model, weights=weights or then.weights, data=data or then.data, device=device
             )
