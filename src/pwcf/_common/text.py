@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import reprlib
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 # Enough to recognise the cause; whole pages of a library's advice would bury what we say ourselves.
@@ -46,6 +47,22 @@ class _Brief(reprlib.Repr):
 
 
 _BRIEF = _Brief()
+
+
+def printable(text: str) -> str:
+    """A text from elsewhere for a terminal: what could steer it, or the direction of writing, is shown as a code."""
+    return "".join(
+        one if one in "\n\t" or unicodedata.category(one) not in _STEERING else ascii(one)[1:-1] for one in text
+    )
+
+
+# Control characters and those of formatting, which are not seen; halves of characters cannot be printed at all.
+_STEERING = ("Cc", "Cf", "Cs")
+
+
+def csv_cell(value: object) -> object:
+    """A cell of a CSV file: texts that a spreadsheet would compute are marked as texts."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def first_few(names: Iterable[str], most: int = 3) -> str:

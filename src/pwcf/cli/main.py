@@ -12,6 +12,7 @@ import typer
 
 import pwcf
 from pwcf._common.errors import UserError
+from pwcf._common.text import one_line, printable
 from pwcf.cli import commands
 from pwcf.cli.console import INTERRUPTED
 
@@ -76,10 +77,10 @@ def _sentence(error: Exception) -> str:
     else:
         if os.environ.get(TRACEBACK):
             traceback.print_exc()
-        text = f"{type(error).__name__}: {error} ({TRACEBACK}=1 shows where)"
+        text = f"{type(error).__name__}: {one_line(error)} ({TRACEBACK}=1 shows where)"
     return " ".join(text.split())
 
 
 def _say(sentence: str, code: int) -> int:
-    print(f"pwcf: {sentence}", file=sys.stderr)
+    print(f"pwcf: {printable(sentence)}", file=sys.stderr)
     return code

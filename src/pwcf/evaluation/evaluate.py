@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -82,8 +83,8 @@ def evaluate(
         raise ValueError(f"seed: expected an integer of 64 bits, found {seed!r}")
     if stop not in get_args(Stop):
         raise ValueError(f"stop: expected 'converged' or 'budget', found {stop!r}")
-    if not isinstance(tol, (int, float)) or not tol > 0:
-        raise ValueError(f"tol: expected a number > 0, found {tol!r}")
+    if isinstance(tol, bool) or not isinstance(tol, (int, float)) or not 0 < tol < math.inf:
+        raise ValueError(f"tol: expected a finite number > 0, found {tol!r}")
     if isinstance(labels, Tensor) and isinstance(images, Tensor) and not labels.is_floating_point():
         labels = labels.to(images.device) if labels.dtype == torch.bool else labels.to(images.device, torch.int64)
     classes = check_inputs(classifier, images, labels)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pwcf.models.classifier import Classifier, CountedClassifier
+from pwcf._common.text import describe_error
+from pwcf.models.classifier import Classifier, CountedClassifier, out_of_memory
 
 # Rows that are enough to see a mistake of the set-up.
 ENOUGH = 32
@@ -49,8 +50,30 @@ def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> int 
 
 def count_classes(classifier: Classifier, images: Tensor) -> int:
     """How many classes the model has, by its logits of the first of images (n, ...): one forward pass."""
-    with classifier.in_use(), torch.no_grad():
-        return classifier(images[:1].clone()).shape[1]
+    first = images[:1].clone()
+    try:
+        with classifier.in_use(), torch.no_grad():
+            return classifier(first).shape[1]
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        if out_of_memory(error) or str(error).startswith(("model:", "mean:", "std:")):
+            raise
+        given = f"shape {tuple(first.shape)}, {first.dtype}, on {first.device}"
+        raise ValueError(
+            f"model: cannot take images of {given} ({describe_error(error)}); {_advice(classifier, first)}"
+        ) from error
+
+
+def _advice(classifier: Classifier, images: Tensor) -> str:
+    """What is likely to be wrong where a model refuses images (1, ...)."""
+    parameters = list(classifier.model.parameters()) if isinstance(classifier.model, nn.Module) else []
+    weights = next((each for each in parameters if each.is_floating_point()), None)
+    if weights is not None and weights.device != images.device:
+        return f"the model is on {weights.device}: give images and labels on it, or move the model"
+    if weights is not None and weights.dtype != images.dtype and weights.dtype.itemsize >= 4:
+        return f"the model computes in {weights.dtype}: give images of it"
+    if images.dim() == 4 and images.shape[3] in (1, 3) and images.shape[1] not in (1, 3):
+        return "they look like channels last: give images.permute(0, 3, 1, 2)"
+    return "give images as the model was trained on, (n, channels, height, width) for most"
 
 
 def warnings_about(

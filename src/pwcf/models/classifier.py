@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 _MEMORY_RAN_OUT = ("out of memory", "can't allocate memory", "not enough memory", "failed to allocate")
+REDUCED = (torch.bfloat16, torch.float16)
 Logits = Callable[[Tensor], Tensor]
 
 
@@ -44,10 +45,15 @@ class Classifier:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Logits (b, classes >= 2) of x (b, ...)."""
-        logits = self.model(self._normalised(x))
+        logits = self.model(self._as_computed(self._normalised(x)))
         if not isinstance(logits, Tensor) or not logits.is_floating_point():
             found = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
-            raise TypeError(f"model: expected a floating-point tensor of logits, found {found}")
+            raise TypeError(
+                f"model: expected a floating-point tensor of logits, found {found}; wrap it in a function that returns "
+                "the logits alone"
+            )
+        # Half precision is exact in the images' own: the answer is the model's, and what follows is not rounded again.
+        logits = logits.to(x.dtype) if logits.dtype in REDUCED else logits
         if logits.dim() == 1:
             logits = logits.unsqueeze(1)
         if logits.dim() != 2 or logits.shape[0] != x.shape[0]:
@@ -90,6 +96,12 @@ class Classifier:
             held.enter_context(_set_false(list(model.modules()), "training"))
             held.enter_context(_set_false(list(model.parameters()), "requires_grad"))
             yield self
+
+    def _as_computed(self, x: Tensor) -> Tensor:
+        """Inputs for a module of half precision in its own arithmetic; searches keep theirs."""
+        parameters = self.model.parameters() if isinstance(self.model, nn.Module) else iter(())
+        first = next((each.dtype for each in parameters if each.is_floating_point()), x.dtype)
+        return x.to(first) if first in REDUCED else x
 
     def _normalised(self, x: Tensor) -> Tensor:
         if self._mean is None or self._std is None:
@@ -221,7 +233,7 @@ class CountedClassifier:
             try:
                 parts.append(call(some))
             except RuntimeError as error:
-                if self.batch == 1 or not _out_of_memory(error):
+                if self.batch == 1 or not out_of_memory(error):
                     raise
                 self.batch //= 2
             else:
@@ -255,7 +267,7 @@ def _set_false(objects: Sequence[object], attribute: str) -> Iterator[None]:
                     setattr(each, attribute, before)
 
 
-def _out_of_memory(error: RuntimeError) -> bool:
+def out_of_memory(error: Exception) -> bool:
     """CUDA has a class for it; on the CPU and elsewhere only the message tells."""
     said = str(error).lower()
     return isinstance(error, torch.OutOfMemoryError) or any(words in said for words in _MEMORY_RAN_OUT)

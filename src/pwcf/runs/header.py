@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from pwcf._common.optional import installed_version
+from pwcf._common.text import brief, describe_error, one_line
 from pwcf._common.wording import eps_text
 from pwcf.runs.settings import RunError, Settings
 
@@ -103,7 +104,9 @@ def header_from(content: Mapping[str, Any], place: str) -> Header:
     """From what ``to_json`` gave, now or in an earlier version."""
     schema = content.get("schema")
     if not isinstance(schema, int) or schema not in range(1, SCHEMA + 1):
-        raise RunError(f"{place}: schema is {schema!r}, this version of pwcf reads 1 to {SCHEMA}; use a newer pwcf")
+        raise RunError(
+            f"{place}: schema is {brief(schema)}, this version of pwcf reads 1 to {SCHEMA}; use a newer pwcf"
+        )
     try:
         known = {each.name for each in fields(Settings)}
         settings = Settings(**{name: value for name, value in content["settings"].items() if name in known})
@@ -124,7 +127,7 @@ def header_from(content: Mapping[str, Any], place: str) -> Header:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
-            f"{place}: damaged header ({type(error).__name__}: {error}); restore it, or start anew"
+            f"{place}: damaged header ({one_line(describe_error(error))}); restore it, or start anew"
         ) from None
 
 

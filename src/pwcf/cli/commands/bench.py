@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from pwcf._common.wording import share_text
 from pwcf.bench.grid import DEFAULTS, SEVERAL, Cell, make_cells, record_grid
-from pwcf.cli.console import INTERRUPTED, Json, print_json
+from pwcf.cli.console import INTERRUPTED, Json, print_json, user_code
 from pwcf.cli.options import read_config, said, with_options
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def _command(
     lines = _Lines(cells, out, as_json=json)
     try:
         # What the user's own code prints is not the result.
-        with contextlib.redirect_stdout(sys.stderr):
+        with user_code():
             check_names({cell.metric for cell in cells}, {cell.attack for cell in cells})
             record_grid(cells, out)
             for outcome in run_cells(cells, out, lambda settings: listeners(settings, quiet=quiet or json)):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from pwcf.cli.console import Json, Trust, console, print_json, table
+from pwcf.cli.console import Json, Trust, console, print_json, safe, table, user_code
 
 if TYPE_CHECKING:
     from pwcf.runs.recheck import Rechecked
@@ -46,7 +43,7 @@ def _command(
     from pwcf.runs.trust import check_trusted
 
     loader, found = Loader(), dict[Path, Rechecked]()
-    with contextlib.redirect_stdout(sys.stderr):  # what the user's own code prints is not the result
+    with user_code():  # what the user's own code prints is not the result
         for path in find_runs(run):
             folder = RunFolder(path)
             header = header_from(folder.header(), str(path))
@@ -78,9 +75,9 @@ def _as_json(path: Path, found: Rechecked) -> dict[str, Any]:
 def _print(found: Rechecked, name: str) -> None:
     out = console()
     for remark in found.remarks:
-        out.print(f"[yellow]note[/yellow] {escape(name + remark)}")
+        out.print(f"[yellow]note[/yellow] {safe(name + remark)}")
     hold = f"{found.hold} of {found.checked} points hold"
-    out.print(escape(f"{name}{hold}" if name else f"{hold}: {HOLD}"))
+    out.print(safe(f"{name}{hold}" if name else f"{hold}: {HOLD}"))
     if found.failed:
         shown = table(["sample", "what is wrong"], [[str(each.index), each.what] for each in found.failed[:SHOWN]])
         shown.columns[1].justify = "left"
