@@ -12,7 +12,7 @@ import typer
 
 import pwcf
 from pwcf._common.errors import UserError
-from pwcf._common.text import one_line, printable
+from pwcf._common.text import brief, one_line, printable
 from pwcf.cli import commands
 from pwcf.cli.console import INTERRUPTED
 
@@ -74,6 +74,8 @@ def _sentence(error: Exception) -> str:
         text = str(error)
     elif hasattr(error, "format_message"):  # a word that is no option, a value that is no number
         text = f"{error.format_message()} (pwcf --help)"
+    elif isinstance(error, OSError) and error.filename and error.strerror:  # a name too long, a disk that fails
+        text = f"{brief(str(error.filename))}: {error.strerror}; check the name and the disk"
     else:
         if os.environ.get(TRACEBACK):
             traceback.print_exc()

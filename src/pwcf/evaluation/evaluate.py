@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pwcf._common.progress import progress_bar
+from pwcf._common.text import brief
 from pwcf.attacks import AttackLike, Stop, resolve_attacks
 from pwcf.evaluation.evaluator import Evaluator
 from pwcf.evaluation.run import Run
@@ -22,6 +23,8 @@ from pwcf.problems import MaxLoss, MinRadius, Problem
 BATCH, BATCH_ENTRIES = 256, 5_000_000
 # Below this there is nothing left for an attack after the checks.
 LEAST_BUDGET = 50
+# What is larger is a slip, and does not fit torch's integers where it is multiplied.
+MOST = 2**53
 
 
 @torch.inference_mode(False)  # attacks need gradients wherever they are called from
@@ -133,8 +136,8 @@ def _classifier(model: Callable[[Tensor], Tensor] | Classifier, bounds: tuple[fl
 
 
 def _check_count(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name}: expected an integer >= {least}, found {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < MOST:
+        raise ValueError(f"{name}: expected an integer >= {least} (below 2^53), found {brief(value)}")
 
 
 def _box(classifier: Classifier, images: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -17,6 +17,9 @@ def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> int 
     if not isinstance(images, Tensor) or images.dim() < 2:
         found = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
         raise ValueError(f"images: expected a tensor of shape (n, ...), found {found}")
+    if images.layout != torch.strided or images.is_meta:
+        kind = "one on meta" if images.is_meta else f"one of layout {images.layout}"
+        raise ValueError(f"images: expected a dense tensor with values, found {kind}; give images.to_dense()")
     if not images.is_floating_point():
         raise TypeError(f"images: expected floating point, found {images.dtype}; divide 8-bit images by 255")
     if not isinstance(labels, Tensor) or labels.shape != images.shape[:1]:

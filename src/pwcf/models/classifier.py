@@ -275,6 +275,8 @@ def out_of_memory(error: Exception) -> bool:
 
 def _checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     try:
+        if isinstance(bounds, str):  # two digits would do
+            raise TypeError
         lower, upper = (float(side) for side in bounds)
     except (TypeError, ValueError):
         raise TypeError(f"bounds: expected two numbers (lowest, highest), found {bounds!r}") from None

@@ -14,12 +14,15 @@ from pwcf._common.text import brief, parse_fraction
 QUESTIONS = ("min-radius", "max-loss")
 STOPS = ("converged", "budget")
 ENGINES = ("process", "ray")
+LOSSES = ("margin", "ce", "dlr", "pm")
 PATHS = ("model", "data", "out", "weights", "labels")
 # Fields that say where and how fast, not what: another value of theirs goes on with the same run.
 WITHOUT_INFLUENCE = ("out", "engine", "address", "workers", "tracker")
 
 # More than any count here: what is larger is a slip, and does not fit the integers of torch.
 LARGEST = 2**53
+# Characters of a text: systems take no longer paths, and nothing here has a longer name.
+LONGEST = 4096
 
 
 class RunError(UserError):
@@ -73,6 +76,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         self._one_of("question", QUESTIONS)
+        self._one_of("loss", LOSSES)
         self._one_of("stop", STOPS)
         self._one_of("engine", ENGINES)
         self._one_of("tracker", (None, "tensorboard"))
@@ -142,6 +146,8 @@ def _as(name: str, kind: str, value: Any) -> Any:
     if plain == "bool" and isinstance(value, bool):
         return value
     if plain == "str" and isinstance(value, str) and value:
+        if len(value) > LONGEST:
+            raise RunError(f"{name}: expected at most {LONGEST} characters, found {len(value)}: {brief(value)}")
         return value
     if plain == "int" and isinstance(value, int) and not isinstance(value, bool):
         return value

@@ -136,10 +136,18 @@ SETTINGS: dict[str, Any] = {
     "patched forward": False, "patched layer": False, "one more hook": False, "lambda": "a", "default": 1.0,
     "decorator": 1.0,
 }  # fmt: skip
+CHANGES = [
+    ("nets.py", "return self.last(x)", "return -self.last(x)"),
+    ("nets_helper.py", "return deep(x)", "return -deep(x)"),
+    ("nets_deep.py", "return late(x)", "return -late(x)"),
+    ("nets_late.py", "return x", "return -x"),  # imported only when it is called
+    ("nets_base.py", "return x / 2", "return x / 3"),
+    ("nets.py", "return by * f(self, x)", "return f(self, x)"),
+]
 OTHER = {"list": [1, 3], "set": "b", "lambda": "b"}
 
 
-def _fingerprint(
+def made_fingerprint(
     place: Path, settings: dict[str, Any] | None = None, files: dict[str, str] | None = None, name: str = "net"
 ) -> str:
     place.mkdir(exist_ok=True)
@@ -152,41 +160,34 @@ def _fingerprint(
     return load_model(f"{place / 'nets.py'}:{name}").fingerprint
 
 
+def other_value(changed: str) -> object:
+    old = SETTINGS[changed]
+    return OTHER[changed] if changed in OTHER else not old if isinstance(old, bool) else old + 1
+
+
 @pytest.fixture
 def usual(tmp_path: Path) -> str:
-    return _fingerprint(tmp_path / "usual")
+    return made_fingerprint(tmp_path / "usual")
 
 
 @pytest.mark.parametrize("changed", sorted(SETTINGS))
 def test_a_value_that_a_model_computes_with_is_part_of_it(tmp_path: Path, usual: str, changed: str) -> None:
     """No line of code differs: the values come from a file that is read while the model is made."""
-    old = SETTINGS[changed]
-    new = OTHER[changed] if changed in OTHER else not old if isinstance(old, bool) else old + 1
-    assert _fingerprint(tmp_path / "changed", {changed: new}) != usual
+    assert made_fingerprint(tmp_path / "changed", {changed: other_value(changed)}) != usual
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new"),
-    [
-        ("nets.py", "return self.last(x)", "return -self.last(x)"),
-        ("nets_helper.py", "return deep(x)", "return -deep(x)"),
-        ("nets_deep.py", "return late(x)", "return -late(x)"),
-        ("nets_late.py", "return x", "return -x"),  # imported only when it is called
-        ("nets_base.py", "return x / 2", "return x / 3"),
-        ("nets.py", "return by * f(self, x)", "return f(self, x)"),
-    ],
-)
+@pytest.mark.parametrize(("file", "old", "new"), CHANGES)
 def test_the_whole_of_the_files_that_a_model_reaches_is_part_of_it(
     tmp_path: Path, usual: str, file: str, old: str, new: str
 ) -> None:
     assert old in FILES[file]
-    assert _fingerprint(tmp_path / "changed", files={file: FILES[file].replace(old, new)}) != usual
+    assert made_fingerprint(tmp_path / "changed", files={file: FILES[file].replace(old, new)}) != usual
 
 
 @pytest.mark.parametrize("changed", ["list", "object"])
 def test_values_around_a_function_are_part_of_it(tmp_path: Path, changed: str) -> None:
     values = ({}, {changed: [1, 3] if changed == "list" else 2.0})
-    before, after = (_fingerprint(tmp_path / str(i), one, name="plain") for i, one in enumerate(values))
+    before, after = (made_fingerprint(tmp_path / str(i), one, name="plain") for i, one in enumerate(values))
     assert before != after
 
 
@@ -199,6 +200,6 @@ def test_another_process_finds_the_same(tmp_path: Path, usual: str) -> None:
 
 
 def test_what_does_not_count_is_not_part_of_it(tmp_path: Path, usual: str) -> None:
-    assert _fingerprint(tmp_path / "moved") == usual
-    assert _fingerprint(tmp_path / "comment", files={"nets_deep.py": "# for the better\n" + DEEP}) == usual
-    assert _fingerprint(tmp_path / "unused", files={"nets_other.py": "UNUSED = 2\n"}) == usual
+    assert made_fingerprint(tmp_path / "moved") == usual
+    assert made_fingerprint(tmp_path / "comment", files={"nets_deep.py": "# for the better\n" + DEEP}) == usual
+    assert made_fingerprint(tmp_path / "unused", files={"nets_other.py": "UNUSED = 2\n"}) == usual
