@@ -31,10 +31,10 @@ from runfolders import Place, answers, make_place, rows_of  # noqa: E402
 HEAD = """\
 # Faults
 
-`python benchmarks/faults.py`: faults of every family, and how many of them hold. Held means: a run that is killed ends
-with the answers of one that is not, bit for bit; damage is noticed; bad input is refused in one line that names it; another
-model is another model; what lies where an output goes is kept; answers are the same in threads, with little memory and on
-another device.
+`python benchmarks/faults.py`: faults of every family, and against how many of them pwcf held. That means: a run that is
+killed ends with the answers of one that is not, bit for bit; damage is noticed; bad input is refused in one line that
+names it; another model is another model; what lies where an output goes is kept; answers are the same in threads, with
+little memory and on another device.
 
 | family | what is tried | tried | held |
 |---|---|--:|--:|

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pwcf._common.text import printable
 from pwcf._common.wording import share_text
 from pwcf.bench.grid import DEFAULTS, SEVERAL, Cell, make_cells, record_grid
 from pwcf.cli.console import INTERRUPTED, Json, print_json, user_code
@@ -147,7 +148,7 @@ class _Lines:
             reasons.setdefault(each.reason, []).append(each)
         for reason, outcomes in reasons.items():
             which = str(outcomes[0].cell) if len(outcomes) == 1 else f"{outcomes[0].cell} and {len(outcomes) - 1} more"
-            typer.echo(f"failed: {which}: {reason}", err=True)
+            typer.echo(printable(f"failed: {which}: {reason}"), err=True)
         typer.echo(f"{self.state()}; see them: pwcf show {self.out}")
 
     def _left(self) -> str:
@@ -162,6 +163,7 @@ class _Lines:
         return f"; about {shown if seconds < 5400 else f'{seconds / 3600:.1f} h'} left"
 
     def _say(self, sentence: str) -> None:
+        sentence = printable(sentence)
         sentence = sentence if len(sentence) <= SHORT else sentence[: SHORT - 3] + "..."
         typer.echo(sentence, file=self.stream)
 
