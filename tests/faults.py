@@ -69,7 +69,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 COMMANDS: tuple[tuple[str, ...], ...] = (
     *((command, path) for command in ("show", "verify", "compare", "report", "table")
-      for path in ("nothing", "net.py", "data.npz", "/dev/null", "pipe.npz", "", "a\0b")),
+      for path in ("nothing", "net.py", "data.npz", "/dev/null", "pipe.npz", "a\0b")),
     *(("export", "nothing", name) for name in ("a.csv", "a.xls", "a", "a.npz")),
     *(("figure", kind, "nothing", "-o", name) for kind in ("accuracy", "nonsense") for name in ("a.pdf", "a.xls", "a")),
     ("show",), ("verify",), ("report",), ("export",), ("figure",), ("nonsense",), ("run", "nothing.toml"), ("run", "."),

@@ -102,6 +102,10 @@ def net():
     return made
 
 
+def compiled():
+    return torch.compile(net())
+
+
 def plain():
     s = json.loads((Path(__file__).parent / "settings.json").read_text())
     weight, options = torch.ones(4, 3), [s["list"], Scaled(s["object"])]
@@ -191,12 +195,18 @@ def test_values_around_a_function_are_part_of_it(tmp_path: Path, changed: str) -
     assert before != after
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch about itself, where it compiles
 def test_another_process_finds_the_same(tmp_path: Path, usual: str) -> None:
-    spec = str(tmp_path / "usual" / "nets.py:net")
-    code = f"from pwcf.models.loading import load_model\nprint(load_model({spec!r}).fingerprint)"
+    compiled = made_fingerprint(tmp_path / "usual", name="compiled")
+    spec = str(tmp_path / "usual" / "nets.py:")
+    code = f"""
+from pwcf.models.loading import load_model
+for name in ("net", "compiled"):
+    print(load_model({spec!r} + name).fingerprint)
+"""
     environment = {**os.environ, "PYTHONHASHSEED": "7"}  # sets and addresses are in another order there
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
-    assert found.stdout.split() == [usual]
+    assert found.stdout.split() == [usual, compiled]
 
 
 def test_what_does_not_count_is_not_part_of_it(tmp_path: Path, usual: str) -> None:

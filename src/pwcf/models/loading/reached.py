@@ -14,11 +14,13 @@ import hashlib
 import importlib.util
 import inspect
 import logging
+import os
 import re
 import sys
 import sysconfig
 import textwrap
 import types
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
@@ -37,7 +39,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 # Types whose printed form is their value.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, torch.dtype, range, slice, type(...))
 # Of these, that there is one is all that counts: where a model lies, what it prints.
-_SILENT = (torch.device, torch.Generator, logging.Logger, PurePath)
+_SILENT = (torch.device, torch.Generator, logging.Logger, PurePath, type(os.environ))
 # What torch keeps in every module beside its parts and hooks: whether it is in train mode, and caches.
 _TORCH_OWN = {"training", "_non_persistent_buffers_set", "_is_full_backward_hook", "_compiled_call_impl"}
 _PARTS = ("_parameters", "_buffers", "_modules")
@@ -87,7 +89,7 @@ def tensor_bytes(value: Tensor) -> bytes:
 def _kind_name(value: object) -> str:
     """The name of its class; of the user's own without the module, whose file may move."""
     kind = type(value)
-    return f"{kind.__module__}.{kind.__qualname__}" if _own_file(kind) is None else kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}" if _is_library_kind(kind) else kind.__qualname__
 
 
 def _described(value: Any) -> tuple[bytes, list[object]]:
@@ -122,7 +124,7 @@ def _described(value: Any) -> tuple[bytes, list[object]]:
     elif isinstance(value, property):
         parts = [value.fget]
     elif isinstance(value, (set, frozenset)):
-        parts = sorted(value, key=lambda one: _ADDRESS.sub("", repr(one)))
+        parts = sorted(value, key=_text_of)
     elif isinstance(value, (list, tuple, deque)):
         parts = list(value)
     elif isinstance(value, Mapping):
@@ -131,10 +133,17 @@ def _described(value: Any) -> tuple[bytes, list[object]]:
         return f"{name} {len(parts)}".encode(), parts
     if not parts:
         held = _attributes(value)
-        if not held and _own_file(kind) is None:
-            return f"{name}|{_ADDRESS.sub('', repr(value))}".encode(), []
+        if not held and _is_library_kind(kind):
+            return f"{name}|{_text_of(value)}".encode(), []
         parts = [kind, *(one for pair in held.items() for one in pair)]
     return name.encode(), parts
+
+
+def _text_of(value: object) -> str:
+    try:
+        return _ADDRESS.sub("", repr(value))
+    except Exception:  # whatever a class of somebody else's does
+        return ""
 
 
 def _plain(value: object) -> bytes:
@@ -167,6 +176,8 @@ def _program(module: nn.Module) -> str:
 def _module_parts(module: nn.Module) -> list[object]:
     if isinstance(module, torch.jit.ScriptModule):
         return [*module.state_dict().values()]
+    if "_orig_mod" in module._modules:  # torch.compile's: how it is made fast is not the same twice
+        return [module._modules["_orig_mod"], *(hook for hook in module._forward_hooks.values())]
     held = {name: value for name, value in vars(module).items() if name not in _TORCH_OWN}
     if isinstance(module, torch.fx.GraphModule):  # beside its code, how torch came to it
         held = {name: value for name, value in held.items() if name in _PARTS or name.endswith("_hooks")}
@@ -197,11 +208,11 @@ def _class_parts(kind: type) -> list[object]:
     """Of the user's own classes everything; of a library's, what the user has put into it."""
     parts: list[object] = []
     for each in kind.__mro__:
-        own = _own_file(each) is not None or (each.__module__ not in sys.modules)
+        own = _own_file(each) is not None or each.__module__ not in sys.modules
         for name, value in sorted(vars(each).items()):
             if own and name not in _CLASS_OWN and not isinstance(value, types.MemberDescriptorType):
                 parts += [name, value]
-            elif not own and isinstance(value, types.FunctionType) and _is_own_code(value):
+            elif not own and isinstance(value, types.FunctionType) and _own_file(value) is not None:
                 parts += [each.__qualname__, name, value]
     return parts
 
@@ -232,6 +243,8 @@ def _is_own_code(function: types.FunctionType) -> bool:
 
 def _function_parts(function: types.FunctionType) -> list[object]:
     """Values that it takes from outside: defaults, closure, attributes and, of the user's own, the globals it names."""
+    if (compiled := vars(function).get("_torchdynamo_orig_callable")) is not None:
+        return [compiled]
     parts: list[object] = [function.__defaults__, function.__kwdefaults__]
     for cell in function.__closure__ or ():
         try:
@@ -279,7 +292,17 @@ def _belongs_to_library(value: object) -> bool:
         set,
         frozenset,
     )
-    return not isinstance(value, (*holds, deque, Mapping)) and _own_file(type(value)) is None
+    return not isinstance(value, (*holds, deque, Mapping)) and _is_library_kind(type(value))
+
+
+_library_kinds: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+
+
+def _is_library_kind(kind: type) -> bool:
+    """Whether a class is of an installed package; asked for every object, so it is known from the first on."""
+    if kind not in _library_kinds:
+        _library_kinds[kind] = _own_file(kind) is None
+    return _library_kinds[kind]
 
 
 def _files(value: object) -> set[Path]:
