@@ -96,7 +96,8 @@ def _command(
     except KeyboardInterrupt:
         typer.echo(f"pwcf: interrupted; {lines.state()}. The same command goes on", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    written = [] if no_report else _report(out)
+    data = {cell.settings(out).data for cell in cells}
+    written = [] if no_report else _report(out, data.pop() if len(data) == 1 else None)
     code = 1 if lines.failed else 0
     if json:
         print_json({"out": str(out), "report": written, "cells": [_as_json(each) for each in lines.outcomes]})
@@ -184,8 +185,11 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
     return {"run": str(outcome.path), "state": outcome.state, "reason": outcome.reason, **figures}
 
 
-def _report(out: Path) -> list[str]:
-    """Page, figures and tables of all runs in the folder; sentences that say where they are."""
+def _report(out: Path, data: str | None) -> list[str]:
+    """Page, figures and tables of all runs in the folder; sentences that say where they are.
+
+    ``data``: those of all cells, which were asked for: other kinds than files, too, are opened for the gallery.
+    """
     from pwcf.runs import RunError, find_runs
 
     try:
@@ -197,7 +201,7 @@ def _report(out: Path) -> list[str]:
     from pwcf.report import write_figures, write_page
     from pwcf.runs import load_run
 
-    page = write_page(runs, out / "report.html")
+    page = write_page(runs, out / "report.html", data=data)
     told = [f"report: {page.path}"]
     try:
         written = write_figures(name_runs(load_run(path) for path in runs), out / "report")
