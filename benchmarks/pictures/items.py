@@ -90,7 +90,7 @@ FIGURES = [
         "When an attack has found its best point",
         "The paper's first figure, for APGD (max-loss) and FAB (min-radius): where the best of all points came. A cap "
         "on iterations to the left of many bars is an arbitrary stop. The searches of the run are done again, watched.",
-        ["figure", "best-found", "--samples", "40"],
+        ["figure", "best-found", "--samples", "40", "--trust"],
         ["within-l2-apgd-ce", "radius-l2-fab"],
     ),
     Figure(
@@ -113,7 +113,7 @@ FIGURES = [
         "How two attacks search one sample",
         "The paper's trajectories, here of FAB and lmn: above the distance of every point that was asked about (thin) "
         "and of the best misclassified one so far (thick), below how far points are from being misclassified.",
-        ["figure", "trajectories", "--sample", "1"],
+        ["figure", "trajectories", "--sample", "1", "--trust"],
         ["radius-l2-fab", "radius-l2-lmn"],
     ),
     Figure(
@@ -121,7 +121,7 @@ FIGURES = [
         "How two attacks search one sample, max-loss",
         "The same for APGD and lmn with cross-entropy within l2 0.5: above the loss, below by how much points are "
         "farther than eps. lmn asks for the nearest misclassified point and ends when it is within eps.",
-        ["figure", "trajectories", "--sample", "1"],
+        ["figure", "trajectories", "--sample", "1", "--trust"],
         ["within-l2-apgd-ce", "within-l2-lmn"],
     ),
     *(

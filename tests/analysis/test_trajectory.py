@@ -120,7 +120,7 @@ def test_who_is_traced_is_who_is_attacked() -> None:
 def test_a_recorded_search_can_be_watched_again(place: Place) -> None:
     run = pwcf.load_run(place.path / "l2")
     samples = analysis.found_in(run).nonzero().squeeze(1).tolist()[:2]
-    (name, traces), *others = analysis.retrace(run, samples).items()
+    (name, traces), *others = analysis.retrace(run, samples, trust=True).items()
     assert (name, others, len(traces)) == ("lmn", [], 2)
     for sample, each in zip(samples, traces, strict=True):
         assert float(each.best[-1]) == pytest.approx(float(run.radius[sample]), rel=0.05)

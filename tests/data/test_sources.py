@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import tempfile
+import time
 import tracemalloc
 import types
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -22,7 +25,7 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pwcf.data import DataError, Source, list_kinds, open_data
+from pwcf.data import DataError, Source, array_files, idx, list_kinds, open_data
 
 Image = pytest.importorskip("PIL.Image")
 COUNT = 23
@@ -336,6 +339,7 @@ def test_what_was_unpacked_goes_with_the_source(tmp_path: Path, monkeypatch: pyt
     spare = tmp_path / "spare"
     spare.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(spare))
+    monkeypatch.setattr(array_files, "SMALL", 0)
     source = _stored("compressed npz", tmp_path, _pixels(), _labels())
     assert _unpacked_here(spare) > 0
     assert list(spare.iterdir()) == [], "a killed process would leave it behind"
@@ -355,6 +359,7 @@ def test_uncompressed_arrays_are_not_copied_to_disk(tmp_path: Path, monkeypatch:
         raise AssertionError("a temporary file was made")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", none)
+    monkeypatch.setattr(array_files, "SMALL", 0)
     assert len(_stored("npz", tmp_path, _pixels(), _labels())) == COUNT
 
 
@@ -363,8 +368,81 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    monkeypatch.setattr(array_files, "SMALL", 0)
     np.savez_compressed(tmp_path / "a.npz", images=_pixels(), labels=_labels())
     _fails("No space left", "TMPDIR", spec=str(tmp_path / "a.npz"))
+
+
+# Files that change while they are read
+
+
+@pytest.mark.parametrize("kind", ["npz", "safetensors", "idx"])
+@pytest.mark.parametrize("how", ["cut short", "overwritten", "replaced"])
+@pytest.mark.parametrize("small", [False, True])
+def test_a_file_that_changes_is_never_mixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, how: str, small: bool
+) -> None:
+    """A copy, or the file that was opened, or an error; never other pixels, and never the end of the process."""
+    for place in (array_files, idx):
+        monkeypatch.setattr(place, "SMALL", 2**20 if small else 0)
+    pixels = np.arange(6 * 3 * 4 * 4, dtype=np.uint8).reshape(6, 3, 4, 4)
+    if kind == "idx":
+        path = tmp_path / "t10k-images-idx4-ubyte"
+        path.write_bytes(bytes((0, 0, 8, 4)) + b"".join(n.to_bytes(4, "big") for n in pixels.shape) + pixels.tobytes())
+        (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(bytes((0, 0, 8, 1, 0, 0, 0, 6)) + bytes(6))
+        source = open_data(str(path))
+    else:
+        source = _stored(kind, tmp_path, pixels, np.zeros(6, np.int64))
+        (path,) = tmp_path.iterdir()
+    before = source.read(0, 6)[0]
+    time.sleep(0.02)  # the clock of a file system may go in steps
+    if how == "cut short":
+        os.truncate(path, 50)
+    elif how == "overwritten":
+        path.write_bytes(bytes(path.stat().st_size))
+    else:
+        path.rename(tmp_path / "away")
+        path.write_bytes(b"something else")
+    if small or how == "replaced":
+        assert torch.equal(source.read(0, 6)[0], before)
+    else:
+        with pytest.raises(DataError, match="was changed or cut short while it was read"):
+            source.read(0, 6)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda z: z.writestr("images.npy", b""), "every array once, found images twice"),
+        (lambda z: z.writestr("images", b""), "every array once, found images twice"),
+    ],
+)
+def test_an_array_that_is_there_twice_is_not_chosen(tmp_path: Path, change: Any, said: str) -> None:
+    np.savez(tmp_path / "a.npz", images=_pixels(), labels=_labels())
+    with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python says that the name is there already
+        change(archive)
+    _fails(said, spec=str(tmp_path / "a.npz"))
+
+
+@pytest.mark.parametrize("shape", ["(-6, -3, 4, 4)", "(-1,)", f"({10**4000}, 4)", "(6, 3, 4, 4, -1, -1)"])
+def test_shapes_that_cannot_be_are_named(tmp_path: Path, shape: str) -> None:
+    head = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}}}".encode()
+    head += b" " * (-len(head) % 64) + b"\n"
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        content = b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head
+        archive.writestr("images.npy", content + bytes(288))
+        archive.writestr("labels.npy", content + bytes(6))
+    _fails("a.npz", "images.npy", spec=str(tmp_path / "a.npz"))
+
+
+def test_counts_are_compared_before_anything_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unpacked(*_: Any) -> None:
+        raise AssertionError("unpacked")
+
+    np.savez_compressed(tmp_path / "a.npz", images=np.zeros((50, 3, 8, 8), np.uint8), labels=np.zeros(7, np.int64))
+    monkeypatch.setattr(array_files, "_open", unpacked)
+    _fails("50 images and 7 labels", spec=str(tmp_path / "a.npz"))
 
 
 # Arrays with mistakes

@@ -56,6 +56,21 @@ def test_the_model_is_given_back_as_it_was() -> None:
     assert [parameter.requires_grad for parameter in net.parameters()] == wanted
 
 
+def test_a_model_in_use_twice_is_given_back_when_both_have_done() -> None:
+    net, head = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(12)), nn.Linear(12, 3)
+    first, second = Classifier(nn.Sequential(net, head)).in_use(), Classifier(net).in_use()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert head.training
+    assert all(parameter.requires_grad for parameter in head.parameters())
+    assert not any(module.training for module in net.modules())  # the other one computes with it
+    assert not any(parameter.requires_grad for parameter in net.parameters())
+    second.__exit__(None, None, None)
+    assert all(module.training for module in net.modules())
+    assert all(parameter.requires_grad for parameter in net.parameters())
+
+
 def test_passes_are_counted_for_the_samples_they_serve() -> None:
     net = _net()
     x, _ = _data(net)
@@ -131,7 +146,7 @@ def test_a_sound_model_gets_no_warning() -> None:
     net = _net().eval()
     x, y = _data(net)
     check_inputs(Classifier(net), x, y)
-    assert warnings_about(Classifier(net), x, y) == []
+    assert warnings_about(CountedClassifier(Classifier(net), len(x)), x, y) == []
 
 
 class _Random(nn.Module):
@@ -149,7 +164,7 @@ def test_classic_mistakes_are_said_in_a_sentence() -> None:
     x, y = _data(net)
 
     def said(model: object, labels: Tensor = y) -> str:
-        return " ".join(warnings_about(Classifier(model), x, labels))  # type: ignore[arg-type]
+        return " ".join(warnings_about(CountedClassifier(Classifier(model), len(x)), x, labels))  # type: ignore[arg-type]
 
     assert "softmax" in said(lambda x: net(x).softmax(1))
     assert "random" in said(_Random(net).eval())

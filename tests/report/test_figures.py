@@ -647,14 +647,14 @@ def test_perturbations_open_the_data_again(place: Place, tmp_path: Path) -> None
 def test_searches_are_done_again(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "a.svg"
     both = paths(place, "lmn", "fab")
-    assert main(["figure", "trajectories", *both, "--sample", "3", "-o", str(out)]) == 0
+    assert main(["figure", "trajectories", *both, "--sample", "3", "--trust", "-o", str(out)]) == 0
     assert "searching again: 1 sample(s), lmn, 80 passes each" in capsys.readouterr().err
     run = pwcf.load_run(both[0])
-    (trace,) = analysis.retrace(run, [place_of(run, 3)])["lmn"]
+    (trace,) = analysis.retrace(run, [place_of(run, 3)], trust=True)["lmn"]
     assert f"lmn: best {float(trace.best[-1]):.4g} after {trace.best_at} passes" in " ".join(
         out.read_text("utf-8").split()
     )
-    words = ["figure", "best-found", both[0], "--budget", "40", "--samples", "3", "-o", str(out)]
+    words = ["figure", "best-found", both[0], "--budget", "40", "--samples", "3", "--trust", "-o", str(out)]
     assert main(words) == 0
     assert "of 3 searches found a point" in out.read_text("utf-8")
 

@@ -62,7 +62,7 @@ def test_more_samples_end_as_a_run_made_at_once(place: Place, capsys: pytest.Cap
     assert [(each["samples"], each["done"], each["budget"]) for each in header["earlier"]] == [(8, 8, 80), (16, 16, 80)]
     result = json.loads((place.path / "out" / "result.json").read_text())
     assert result["samples"] == result["done"] == 24
-    assert main(["verify", str(place.path / "out")]) == 0
+    assert main(["verify", "--trust", str(place.path / "out")]) == 0
 
 
 def test_of_a_partial_chunk_only_the_missing_samples_are_searched(place: Place) -> None:
@@ -83,7 +83,7 @@ def test_of_a_partial_chunk_only_the_missing_samples_are_searched(place: Place) 
     assert sorted(path.name for path in (place.path / "out").glob("tensors-*")) == [
         f"tensors-{name}.safetensors" for name in ("000000", "000001-1", "000002")
     ]
-    assert main(["verify", str(place.path / "out")]) == 0
+    assert main(["verify", "--trust", str(place.path / "out")]) == 0
 
 
 def test_an_unfinished_run_can_get_more_samples(place: Place) -> None:
@@ -140,7 +140,7 @@ def test_a_larger_budget_leaves_what_has_converged_and_betters_the_rest(
     header = header_of(place.path / "out")
     assert (header["budget"], header["settings"]["budget"], header["asked"]["budget"]) == (HIGH, HIGH, HIGH)
     assert [(each["samples"], each["done"], each["budget"]) for each in header["earlier"]] == [(24, 24, LOW)]
-    assert main(["verify", str(place.path / "out")]) == 0
+    assert main(["verify", "--trust", str(place.path / "out")]) == 0
     capsys.readouterr()
     assert main(["show", str(place.path / "out")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
@@ -267,7 +267,7 @@ def test_a_continuation_that_dies_at_any_change_of_a_file_ends_as_one_that_does_
         run = pwcf.load_run(tmp_path / "killed")
         assert len(run.radius) >= 7
         assert run.complete or not RunFolder(tmp_path / "killed").complete
-        assert main(["verify", str(tmp_path / "killed")]) == 0
+        assert main(["verify", "--trust", str(tmp_path / "killed")]) == 0
         assert place.run("killed", **said, budget=HIGH) == 0
         assert answers(tmp_path / "killed") == whole
         assert sorted(path.name for path in (tmp_path / "killed").iterdir()) == names

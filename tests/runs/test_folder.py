@@ -1,5 +1,6 @@
 """Folders of runs: damage is named, nothing that was recorded is lost."""
 
+import os
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -130,7 +131,7 @@ def test_a_folder_that_cannot_be_written_to_is_told(
 
 def test_a_folder_in_which_a_process_died_at_once_can_be_used(place: Place) -> None:
     (place.path / "out").mkdir()
-    for name in (".header.json.partial", ".rows-000009-000009.parquet.partial"):
+    for name in (".header.json.partial", ".rows-000009-000009.parquet.7f.partial"):
         (place.path / "out" / name).write_text("{")
     assert place.run("out", **SAID) == 0
     assert not list((place.path / "out").glob(".*partial"))
@@ -175,13 +176,49 @@ def test_show_reads_a_folder_that_is_being_worked_in(place: Place) -> None:
 
 
 def test_tensors_of_other_samples_are_damage(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import load_file
+
+    from pwcf.runs.shard import write_tensors
 
     assert place.run("out", **SAID) == 0
     path = RunFolder(place.path / "out").tensors_file(2)
     tensors = load_file(path)
-    save_file({name: value[:5].clone() for name, value in tensors.items()}, path)
-    assert "found {" in ruined(place, capsys, **SAID)
-    save_file({**tensors, "index": tensors["index"].flip(0)}, path)
+    write_tensors(path, {name: value[:5].clone() for name, value in tensors.items()})
+    assert "other tensors or samples" in ruined(place, capsys, **SAID)
+    write_tensors(path, {**tensors, "index": tensors["index"].flip(0)})
     with pytest.raises(RunError, match="other tensors or samples"):
         pwcf.load_run(place.path / "out")
+
+
+def test_a_lock_that_is_a_link_or_a_pipe_is_left_alone(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    (place.path / "out").mkdir()
+    lock, precious = place.path / "out" / "lock", place.path / "thesis.tex"
+    precious.write_text("ten years")
+    lock.symlink_to(precious)
+    assert "choose another --out" in ruined(place, capsys, **SAID)
+    assert precious.read_text() == "ten years"
+    lock.unlink()
+    os.mkfifo(lock)
+    assert "expected a file" in ruined(place, capsys, **SAID)
+
+
+def test_only_our_own_partial_files_are_tidied_away(place: Place) -> None:
+    (place.path / "out").mkdir()
+    theirs = place.path / "out" / ".thesis.tex.partial"
+    theirs.write_text("ten years")
+    assert place.run("out", **SAID) == 0
+    assert theirs.read_text() == "ten years"
+
+
+def test_pictures_do_not_follow_links(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert place.run("out", **SAID) == 0
+    words = ["export", str(place.path / "out"), str(place.path / "pictures"), "--format", "png", "--force"]
+    assert main(words) == 0
+    first = sorted((place.path / "pictures").iterdir())[0]
+    precious = place.path / "thesis.tex"
+    precious.write_text("ten years")
+    first.unlink()
+    first.symlink_to(precious)
+    assert main(words) == 2
+    assert "found a symbolic link" in capsys.readouterr().err
+    assert precious.read_text() == "ten years"

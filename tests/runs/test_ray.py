@@ -132,3 +132,25 @@ def test_a_cluster_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.Capt
     words = place.words("out", metric="l2", budget=60, engine="ray", address="127.0.0.1:1")
     assert main(words) == 2
     assert "no Ray cluster at '127.0.0.1:1'" in capsys.readouterr().err
+
+
+def test_a_head_that_is_gone_is_told_before_ray_ends_the_process() -> None:
+    import socket
+
+    from pwcf.runs.ray_engine import LOOKS, OnRay
+    from pwcf.runs.settings import RunError
+
+    engine = OnRay.__new__(OnRay)
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        engine._head, engine._missed = f"127.0.0.1:{head.getsockname()[1]}", 0
+        for _ in range(2 * LOOKS):
+            engine._check_head(alive=False)  # nothing came, but it is there
+    for _ in range(LOOKS - 1):
+        engine._check_head(alive=False)
+    engine._check_head(alive=True)
+    for _ in range(LOOKS - 1):
+        engine._check_head(alive=False)
+    with pytest.raises(
+        RunError, match=r"Ray: the head of the cluster at 127.0.0.1:\d+ is gone; what was recorded is kept"
+    ):
+        engine._check_head(alive=False)

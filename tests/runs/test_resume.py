@@ -167,3 +167,18 @@ def test_code_one_import_away_is_part_of_a_function(
     (place.path / "scale_of_test.py").write_text(code.format(-1))
     monkeypatch.delitem(sys.modules, "scale_of_test")
     assert "model was" in ruined(place, capsys, **said)
+
+
+def test_a_run_of_an_earlier_version_whose_model_is_not_known_again_says_why(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pwcf.runs.folder import read_json, write_json
+
+    assert place.run("out", **SAID) == 0
+    path = place.path / "out" / "header.json"
+    header = read_json(path)
+    header["model"]["fingerprint"] = "0" * 64
+    write_json(path, header)
+    assert "earlier version" not in ruined(place, capsys, **SAID)
+    write_json(path, header | {"schema": 1})
+    assert "begun by an earlier version of pwcf, which saw less of the user's own code" in ruined(place, capsys, **SAID)

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import secrets
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from pwcf._common.errors import UserError
+from pwcf._common.files import kind_of_file
+
+# What write_whole calls a file until it is whole. A dot and another ending: nobody reads it. Of older versions: no
+# digits, or the process's number.
+_PARTIAL = re.compile(r"\.(.+?)(\.[0-9a-f]+)?\.partial")
 
 
 class WriteError(UserError):
@@ -29,9 +37,15 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_whole(path: Path, fill: Callable[[Path], object]) -> None:
-    """``fill`` writes a file at the place it is given; under its name it appears whole."""
-    # With the process's number: two may work in one folder. A dot and another ending: nobody reads it.
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    """``fill`` writes a file at the place it is given; under its name it appears whole.
+
+    Only a file is ever replaced: a device, a pipe, a folder or a link of that name stays, and a WriteError is raised.
+    """
+    _check_replaceable(path)
+    # A name that nobody can guess, and a file that was not there before: else what a link there points to would be
+    # written to, and two may work in one folder.
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666))
     try:
         fill(partial)
         _sync(partial)
@@ -41,6 +55,21 @@ def write_whole(path: Path, fill: Callable[[Path], object]) -> None:
         raise
     if os.name == "posix":  # the name too must outlive a power cut
         _sync(path.parent)
+
+
+def unfinished(partial: Path) -> str | None:
+    """The name of the file that ``write_whole`` was writing there; None if it is no such partial file."""
+    found = _PARTIAL.fullmatch(partial.name)
+    return found[1] if found else None
+
+
+def _check_replaceable(path: Path) -> None:
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        raise WriteError(f"{path}: expected a file, or a place for one, found {kind_of_file(mode)}; name another place")
 
 
 def _sync(path: Path) -> None:

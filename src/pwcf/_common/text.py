@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import math
+import reprlib
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 # Enough to recognise the cause; whole pages of a library's advice would bury what we say ourselves.
@@ -26,6 +28,41 @@ def one_line(error: object) -> str:
     """The whole message of an error on one line, cut after ``LONGEST`` characters."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+def brief(value: object) -> str:
+    """A value as errors show it: as Python writes it, long and deep ones cut, whatever their size."""
+    return one_line(_BRIEF.repr(value))
+
+
+class _Brief(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother, self.maxlong = 4, 120, 120, 60
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = self.maxdeque = 12
+
+    def repr_int(self, x: int, level: int) -> str:
+        digits = int(math.log10(abs(x))) if x else 0
+        return super().repr_int(x, level) if digits < 1000 else f"an integer of {digits} digits"
+
+
+_BRIEF = _Brief()
+
+
+def printable(text: str) -> str:
+    """A text from elsewhere for a terminal: what could steer it, or the direction of writing, is shown as a code."""
+    return "".join(
+        one if one in "\n\t" or unicodedata.category(one) not in _STEERING else ascii(one)[1:-1] for one in text
+    )
+
+
+# Control characters and those of formatting, which are not seen; halves of characters cannot be printed at all.
+_STEERING = ("Cc", "Cf", "Cs")
+
+
+def csv_cell(value: object) -> object:
+    """A cell of a CSV file: texts that a spreadsheet would compute are marked as texts."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def first_few(names: Iterable[str], most: int = 3) -> str:

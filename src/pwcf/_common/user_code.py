@@ -7,15 +7,28 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
 from pwcf._common.errors import UserError
-from pwcf._common.text import describe_error, did_you_mean, first_few
+from pwcf._common.text import brief, describe_error, did_you_mean, first_few
 
 
 class UserCodeError(UserError):
     """The user's code cannot be imported, or does not have what was named."""
+
+
+@contextmanager
+def kept_alive() -> Iterator[None]:
+    """The user's code may ask to end the process, with success even: that is an error here."""
+    try:
+        yield
+    except SystemExit as end:
+        raise UserCodeError(
+            f"the user's own code ended the process (sys.exit({brief(end.code)})); let it raise an error, or return"
+        ) from end
 
 
 def is_named_code(spec: str) -> bool:

@@ -24,6 +24,7 @@ from pwcf.problems import MaxLoss, Problem, is_defined, is_wrong
 from pwcf.runs import RecordedRun
 from pwcf.runs.originals import original_images
 from pwcf.runs.resolve import open_model, resolve
+from pwcf.runs.trust import check_trusted
 
 # Distances at eps are rounded; so much more is still within.
 SLACK = 1e-6
@@ -180,17 +181,19 @@ class _Watched(CountedClassifier):
         return found
 
 
-def retrace(run: RecordedRun, samples: Sequence[int]) -> dict[str, list[Trace]]:
+def retrace(run: RecordedRun, samples: Sequence[int], *, trust: bool = False) -> dict[str, list[Trace]]:
     """By attack, a trace for each of the samples, by their places in the run.
 
     Each attack searches by itself with an equal share of the budget, all of it for the search: it is not told what
     others found, and nothing is kept for checks, evidence or the grid of 8-bit images. Radii may differ from the run's.
     """
     settings = run.header.settings
+    if not trust:
+        check_trusted(settings, settings.out, (), "give trust=True (--trust)")
     model = open_model(settings)
     some = run.select(torch.as_tensor(list(samples), dtype=torch.int64))
     device = settings.devices[0]
-    images = original_images(some).to(device)
+    images = original_images(some, settings.data).to(device)
     labels = torch.from_numpy(some.rows["label"].to_numpy().copy()).to(device)
     plan = resolve(settings, model.classifier, images)
     return {

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from pwcf._common.text import first_line, parse_fraction
+from pwcf._common.text import brief, first_line, parse_fraction
 from pwcf._common.user_code import is_named_code
 from pwcf.runs.folder import GRID, RunFolder, check_unused, read_json, write_json
 from pwcf.runs.settings import QUESTIONS, WITHOUT_INFLUENCE, RunError, Settings, settings_from
@@ -85,7 +85,7 @@ def make_cells(values: Mapping[str, Any], eps: Sequence[str] = ()) -> list[Cell]
     attacks, questions = _texts("attacks", values), _texts("question", values)
     budgets = sorted(set(_counts(values.get("budget", DEFAULTS["budget"]))))
     if strange := [name for name in questions if name not in QUESTIONS]:
-        raise RunError(f"question: expected one of {', '.join(QUESTIONS)}; found {strange[0]!r}")
+        raise RunError(f"question: expected one of {', '.join(QUESTIONS)}; found {brief(strange[0])}")
     for_all = _eps_by_metric([*_table_of_eps("eps", values.get("eps", {})), *map(_split_eps, eps)])
     if stray := [metric for metric in for_all if metric not in metrics]:
         raise RunError(f"eps: {stray[0]} is not among the metrics {', '.join(metrics)}; add it to metric")
@@ -121,13 +121,13 @@ def record_grid(cells: Sequence[Cell], out: str | os.PathLike[str]) -> None:
             there = read_json(place / GRID)
         if there.get("schema") != SCHEMA:
             found = there.get("schema")
-            raise RunError(f"{place / GRID}: schema is {found!r}, this version of pwcf reads {SCHEMA}")
+            raise RunError(f"{place / GRID}: schema is {brief(found)}, this version of pwcf reads {SCHEMA}")
         nets = {cell.net: _of_net(cell) for cell in cells}
         for name, now in nets.items():
             then = there["nets"].get(name, now)
             changed = [each for each in {**then, **now} if then.get(each) != now.get(each)]
             if changed:
-                told = "; ".join(f"{each} was {then.get(each)!r}, now {now.get(each)!r}" for each in changed)
+                told = "; ".join(f"{each} was {brief(then.get(each))}, now {brief(now.get(each))}" for each in changed)
                 raise RunError(
                     f"{place}: holds another benchmark of {name}: {told}. "
                     "Give the old settings to go on, or another --out"
@@ -176,13 +176,13 @@ def _nets(values: Mapping[str, Any], shared: Mapping[str, Any]) -> list[Net]:
     if "model" in values:
         raise RunError("model: expected none beside the nets of the file; add it to them, or leave the file out")
     if not isinstance(tables, Mapping) or not tables or not all(isinstance(one, Mapping) for one in tables.values()):
-        raise RunError(f"nets: expected a table of settings for each network, found {tables!r}")
+        raise RunError(f"nets: expected a table of settings for each network, found {brief(tables)}")
     found = []
     for name, table in tables.items():
         own = {str(key).replace("-", "_"): value for key, value in table.items()}
         known = {each.name for each in fields(Settings)} - {*SEVERAL, "out"} | {"model", "eps"}
         if strange := [key for key in own if key not in known]:
-            raise RunError(f"nets.{name}: expected some of {', '.join(sorted(known))}; found {strange[0]!r}")
+            raise RunError(f"nets.{name}: expected some of {', '.join(sorted(known))}; found {brief(strange[0])}")
         eps = _eps_by_metric(_table_of_eps(f"nets.{name}.eps", own.pop("eps", {})))
         if _UNSAFE.search(str(name)):
             raise RunError(f"nets.{name}: expected a name of letters, digits, - and _, for a folder is called by it")
@@ -201,7 +201,7 @@ def _texts(name: str, values: Mapping[str, Any]) -> list[str]:
     given = values.get(name, DEFAULTS[name])
     several = given if isinstance(given, (list, tuple)) else [given]
     if not all(isinstance(one, str) for one in several):
-        raise RunError(f"{name}: expected names, found {given!r}")
+        raise RunError(f"{name}: expected names, found {brief(given)}")
     # A path of a model may have commas.
     parts = several if name == "model" else [part.strip() for one in several for part in one.split(",")]
     found = list(dict.fromkeys(part for part in parts if part))
@@ -214,7 +214,7 @@ def _counts(given: Any) -> list[int]:
     several = given if isinstance(given, (list, tuple)) else [given]
     for one in several:
         if isinstance(one, bool) or not isinstance(one, int) or one < 1:
-            raise RunError(f"budget: expected an integer > 0, found {one!r}")
+            raise RunError(f"budget: expected an integer > 0, found {brief(one)}")
     if not several:
         raise RunError("budget: expected at least one, found none")
     return list(several)
@@ -235,13 +235,13 @@ def _metric(name: str) -> str:
 def _split_eps(text: str) -> tuple[str, Any]:
     metric, equals, value = text.rpartition("=")
     if not equals or not metric:
-        raise RunError(f"eps: expected METRIC=EPS, such as linf=8/255; found {text!r}")
+        raise RunError(f"eps: expected METRIC=EPS, such as linf=8/255; found {brief(text)}")
     return metric.strip(), value.strip()
 
 
 def _table_of_eps(place: str, table: Any) -> list[tuple[str, Any]]:
     if not isinstance(table, Mapping):
-        raise RunError(f'{place}: expected a table, such as {{linf = "8/255", l2 = 0.5}}; found {table!r}')
+        raise RunError(f'{place}: expected a table, such as {{linf = "8/255", l2 = 0.5}}; found {brief(table)}')
     pairs = []
     for metric, given in table.items():
         pairs += [(str(metric), one) for one in (given if isinstance(given, (list, tuple)) else [given])]

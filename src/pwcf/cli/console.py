@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from pwcf._common.errors import UserError
+from pwcf._common.text import printable
+from pwcf._common.user_code import kept_alive
 from pwcf.runs.summary import json_safe
 
 INTERRUPTED = 130
 """exit code after Ctrl-C, as shells have it"""
+Trust = Annotated[bool, typer.Option("--trust", help="Run the code and fetch what the run's folder names.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 
@@ -36,13 +42,19 @@ def table(heads: Sequence[str], lines: Sequence[Sequence[str]], title: str | Non
     """Numbers to the right: every column but the first."""
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for i, head in enumerate(heads):
-        made.add_column(head, justify="right" if i else "left", overflow="fold")
+        made.add_column(safe(head), justify="right" if i else "left", overflow="fold")
     for line in lines:
-        made.add_row(*(_escaped(cell) for cell in line))
+        made.add_row(*(safe(cell) for cell in line))
     return made
 
 
-def _escaped(text: str) -> str:
-    from rich.markup import escape
+def safe(text: str) -> str:
+    """A text from elsewhere, a name or a warning: no markup, and nothing that steers a terminal."""
+    return escape(printable(text))
 
-    return escape(text)
+
+@contextlib.contextmanager
+def user_code() -> Iterator[None]:
+    """While the user's own code runs: what it prints is not the result, and it cannot end the command unseen."""
+    with contextlib.redirect_stdout(sys.stderr), kept_alive():
+        yield

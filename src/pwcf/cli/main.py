@@ -12,6 +12,7 @@ import typer
 
 import pwcf
 from pwcf._common.errors import UserError
+from pwcf._common.text import brief, one_line, printable
 from pwcf.cli import commands
 from pwcf.cli.console import INTERRUPTED
 
@@ -73,13 +74,15 @@ def _sentence(error: Exception) -> str:
         text = str(error)
     elif hasattr(error, "format_message"):  # a word that is no option, a value that is no number
         text = f"{error.format_message()} (pwcf --help)"
+    elif isinstance(error, OSError) and error.filename and error.strerror:  # a name too long, a disk that fails
+        text = f"{brief(str(error.filename))}: {error.strerror}; check the name and the disk"
     else:
         if os.environ.get(TRACEBACK):
             traceback.print_exc()
-        text = f"{type(error).__name__}: {error} ({TRACEBACK}=1 shows where)"
+        text = f"{type(error).__name__}: {one_line(error)} ({TRACEBACK}=1 shows where)"
     return " ".join(text.split())
 
 
 def _say(sentence: str, code: int) -> int:
-    print(f"pwcf: {sentence}", file=sys.stderr)
+    print(f"pwcf: {printable(sentence)}", file=sys.stderr)
     return code

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
+from pwcf._common.files import read_file
+from pwcf._common.text import brief, one_line
 from pwcf.cli.console import CommandError
 from pwcf.runs import Settings
 
@@ -79,9 +81,9 @@ def read_config(path: Path) -> dict[str, Any]:
     if path.suffix not in ENDINGS:
         raise CommandError(f"{path}: expected a file that ends in {', '.join(ENDINGS)}")
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
+        text = read_file(path).decode("utf-8")
+    except FileNotFoundError:
+        raise CommandError(f"{path}: no such file; check the name") from None
     except UnicodeDecodeError as error:
         raise CommandError(f"{path}: expected UTF-8 ({error})") from error
     content = _toml(path, text) if path.suffix == ".toml" else _yaml(path, text)
@@ -93,17 +95,32 @@ def read_config(path: Path) -> dict[str, Any]:
 def _toml(path: Path, text: str) -> Any:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise CommandError(f"{path}: no TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits; brackets without end
+        raise CommandError(f"{path}: no TOML: {one_line(error)}") from error
 
 
 def _yaml(path: Path, text: str) -> Any:
     import yaml
 
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """Of names and values alone: a name is a text and is there once."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            self.flatten_mapping(node)
+            names = [self.construct_object(name, deep=True) for name, _ in node.value]
+            for place, name in enumerate(names):
+                if not isinstance(name, str) or name in names[:place]:
+                    expected = "every name once" if isinstance(name, str) else "texts as names"
+                    found = f"{brief(name)} twice" if isinstance(name, str) else brief(name)
+                    raise yaml.YAMLError(
+                        f"line {node.value[place][0].start_mark.line + 1}: expected {expected}, found {found}"
+                    )
+            return super().construct_mapping(node, deep)
+
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise CommandError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
+        return yaml.load(text, Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise CommandError(f"{path}: no YAML: {one_line(error)}") from error
 
 
 def _flags(name: str, plain: str) -> list[str]:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from pwcf._common.wording import gain_text, nearest_text, share_text
-from pwcf.cli.console import console, table
+from pwcf.cli.console import console, safe, table
 from pwcf.runs import Header, RunFolder, RunSummary, find_runs, header_from, summarize
 from pwcf.runs.summary import COLUMNS, earlier_text
 
@@ -63,4 +62,4 @@ def print_summary(header: Header, summary: RunSummary) -> None:
     shown.columns[0].style, shown.columns[1].justify = "bold", "left"
     out.print(shown)
     for sentence in summary.warnings:
-        out.print(f"[yellow]warning[/yellow] {escape(sentence)}")
+        out.print(f"[yellow]warning[/yellow] {safe(sentence)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 import math
 import shutil
@@ -10,15 +11,16 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 import safetensors
+import torch
 from torch import Tensor
 
-from pwcf._common.text import one_line
-from pwcf.data.arrays import ArraySource, MappedArray, choose_names
-from pwcf.data.checks import check_file
+from pwcf._common.text import brief, first_few, one_line
+from pwcf.data.arrays import SMALL, ArraySource, FileArray, MemoryArray, NumpyArray, StoredArray, choose_names
+from pwcf.data.checks import check_file, check_layout
 from pwcf.data.source import DataError
 
 # npz
@@ -28,6 +30,8 @@ from pwcf.data.source import DataError
 FIXED, NAME_LENGTH, EXTRA_LENGTH = 30, slice(26, 28), slice(28, 30)
 ENCRYPTED = 0x1
 COPIED_AT_ONCE = 2**20
+# Of a shape; a product of a few of them is still a number that can be written.
+LARGEST_SIDE = 2**62
 
 
 def open_npz(path: Path, bounds: tuple[float, float]) -> ArraySource:
@@ -36,10 +40,16 @@ def open_npz(path: Path, bounds: tuple[float, float]) -> ArraySource:
     try:
         with zipfile.ZipFile(path) as archive:
             # np.savez adds the ending.
-            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            images, labels = choose_names(path.name, members)
+            names = [info.filename.removesuffix(".npy") for info in archive.infolist()]
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise DataError(f"{path}: expected every array once, found {first_few(twice)} twice; save it anew")
+            members = dict(zip(names, archive.infolist(), strict=True))
+            chosen = [members[name] for name in choose_names(path.name, members)]
+            # Before anything is unpacked: a small file may unpack to more than the disk holds.
+            images, labels = (_read_header(path, archive, info) for info in chosen)
+            check_layout(path.name, images.shape, images.dtype.name, labels.shape, labels.dtype.name)
             return ArraySource(
-                path.name, _map(path, archive, members[images]), _map(path, archive, members[labels]), bounds
+                path.name, _open(path, archive, chosen[0], images), _open(path, archive, chosen[1], labels), bounds
             )
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
         raise DataError(
@@ -58,19 +68,43 @@ class _Header:
     dtype: np.dtype[Any]
     length: int
 
-    def mapped(self, file: Path | IO[bytes], offset: int) -> MappedArray:
-        order = "F" if self.fortran else "C"
-        return MappedArray(np.memmap(file, self.dtype, "r", offset, self.shape, order))  # type: ignore[call-overload]
+    @property
+    def size(self) -> int:
+        """Bytes of all numbers."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def order(self) -> Literal["C", "F"]:
+        return "F" if self.fortran else "C"
+
+    def mapped(self, file: IO[bytes], offset: int) -> NumpyArray:
+        return NumpyArray(np.memmap(file, self.dtype, "r", offset, self.shape, self.order))
+
+    def decode(self, content: bytearray) -> Tensor:
+        numbers = np.frombuffer(content, self.dtype)
+        return torch.from_numpy(numbers.astype(self.dtype.newbyteorder("="), copy=False))
 
 
-def _map(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> MappedArray:
+def _read_header(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Header:
     if info.flag_bits & ENCRYPTED:
         raise DataError(f"{path}: array {info.filename} is encrypted; save it without a password")
     with archive.open(info) as packed:
-        header = _header(path, info, packed)
-        if info.compress_type == zipfile.ZIP_STORED:
-            return header.mapped(path, _start(path, info) + header.length)
-        return _unpacked(path, info, header, packed)
+        return _header(path, info, packed)
+
+
+def _open(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: _Header) -> StoredArray:
+    """Small arrays are copied; of large ones that are stored as they are, rows are read; others are unpacked."""
+    stored = info.compress_type == zipfile.ZIP_STORED
+    start = _start(path, info) if stored else 0  # also that the file is as long as it says
+    if header.size > SMALL and stored and not header.fortran:
+        itemsize = header.dtype.itemsize
+        return FileArray(path, start + header.length, header.shape, header.dtype.name, itemsize, header.decode)
+    with archive.open(info) as packed:
+        packed.read(header.length)
+        if header.size > SMALL:
+            return _unpacked(path, info, header, packed)
+        numbers = np.frombuffer(packed.read(), header.dtype)
+        return NumpyArray(numbers.reshape(header.shape, order=header.order))
 
 
 def _header(path: Path, info: zipfile.ZipInfo, file: IO[bytes]) -> _Header:
@@ -92,6 +126,11 @@ def _header(path: Path, info: zipfile.ZipInfo, file: IO[bytes]) -> _Header:
             "save it as an array of numbers"
         )
     length = file.tell()
+    if not all(0 <= side < LARGEST_SIDE for side in shape):
+        raise DataError(
+            f"{path}: {info.filename}: expected a shape of numbers >= 0, found {brief(shape)}; the file is damaged, "
+            "copy or download it again"
+        )
     if math.prod(shape) * dtype.itemsize != info.file_size - length:
         raise DataError(
             f"{path}: {info.filename}: expected {math.prod(shape) * dtype.itemsize} bytes for shape {shape} of "
@@ -116,7 +155,7 @@ def _start(path: Path, info: zipfile.ZipInfo) -> int:
     return start
 
 
-def _unpacked(path: Path, info: zipfile.ZipInfo, header: _Header, packed: IO[bytes]) -> MappedArray:
+def _unpacked(path: Path, info: zipfile.ZipInfo, header: _Header, packed: IO[bytes]) -> NumpyArray:
     """The array in a temporary file, which goes when the mapping does: it never has a name that could stay behind."""
     try:
         with tempfile.TemporaryFile(prefix="pwcf-") as whole:
@@ -133,27 +172,13 @@ def _unpacked(path: Path, info: zipfile.ZipInfo, header: _Header, packed: IO[byt
 # safetensors
 
 
-@dataclass(frozen=True)
-class SafetensorsArray:
-    """An array of a safetensors file."""
-
-    part: Any  # what get_slice gives; the library names no type for it
-    shape: tuple[int, ...]
-    dtype: str
-
-    def rows(self, start: int, stop: int) -> Tensor:
-        # A copy: the library hands out memory that later slices share, so writing to one would change the data.
-        rows: Tensor = self.part[start:stop].clone()
-        return rows
-
-
 def open_safetensors(path: Path, bounds: tuple[float, float]) -> ArraySource:
     """A safetensors file."""
     check_file(path)
     try:
-        file: Any = safetensors.safe_open(path, framework="pt")
-        images, labels = choose_names(path.name, file.keys())
-        return ArraySource(path.name, _tensor(file, images), _tensor(file, labels), bounds)
+        with safetensors.safe_open(path, framework="pt") as file:
+            images, labels = (_tensor(path, file, name) for name in choose_names(path.name, file.keys()))
+        return ArraySource(path.name, images, labels, bounds)
     except (safetensors.SafetensorError, OSError) as error:
         raise DataError(
             f"{path}: no safetensors file, or one that was cut short or damaged ({one_line(error)}); "
@@ -161,9 +186,19 @@ def open_safetensors(path: Path, bounds: tuple[float, float]) -> ArraySource:
         ) from error
 
 
-def _tensor(file: Any, name: str) -> SafetensorsArray:
+def _tensor(path: Path, file: Any, name: str) -> StoredArray:
+    """Small ones are copied. The library maps files, so of large ones rows are read here."""
     part = file.get_slice(name)
     shape = tuple(part.get_shape())
     # No rows are enough to know their dtype; a single number has no rows to leave out.
-    dtype = (part[0:0] if shape else file.get_tensor(name)).dtype
-    return SafetensorsArray(part, shape, str(dtype).removeprefix("torch."))
+    dtype: torch.dtype = (part[0:0] if shape else file.get_tensor(name)).dtype
+    if math.prod(shape) * dtype.itemsize <= SMALL:
+        return MemoryArray(file.get_tensor(name).clone())
+    with path.open("rb") as raw:  # a length, then names with the places of their bytes, which the library has checked
+        length = int.from_bytes(raw.read(8), "little")
+        begin, _ = json.loads(raw.read(length))[name]["data_offsets"]
+
+    def decode(content: bytearray) -> Tensor:
+        return torch.frombuffer(content, dtype=dtype) if content else torch.zeros(0, dtype=dtype)
+
+    return FileArray(path, 8 + length + begin, shape, str(dtype).removeprefix("torch."), dtype.itemsize, decode)

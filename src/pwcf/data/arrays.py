@@ -6,8 +6,11 @@ import hashlib
 import json
 import math
 import mmap
-from collections.abc import Iterable, Iterator
+import os
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +25,11 @@ IMAGE_NAMES = ("images", "x", "x_test", "data")
 LABEL_NAMES = ("labels", "y", "y_test", "targets")
 # How much is read at once where the caller does not say: small beside any model, large beside the cost of a call.
 PIECE_BYTES = 4 * 2**20
+# Arrays of up to so many bytes are copied when they are opened: whatever becomes of their file, the data stay the same.
+SMALL = 2**20
+
+Decode = Callable[[bytearray], Tensor]
+"""the numbers in some bytes, (entries,)"""
 
 
 class StoredArray(Protocol):
@@ -57,10 +65,10 @@ class MemoryArray:
 
 
 @dataclass(frozen=True)
-class MappedArray:
-    """A memory-mapped array: the system brings its pages in and drops them as they are needed."""
+class NumpyArray:
+    """An array in memory, or mapped from a file that nobody else can write to: a temporary one."""
 
-    array: np.memmap[Any, np.dtype[Any]]
+    array: np.ndarray[Any, np.dtype[Any]]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -74,9 +82,43 @@ class MappedArray:
         # In this machine's byte order and in C order, however it is stored: torch knows nothing else.
         native = self.array.dtype.newbyteorder("=")
         copied = torch.from_numpy(np.array(self.array[start:stop], dtype=native, order="C"))
-        if hasattr(mmap, "MADV_DONTNEED"):  # pages that were read would else count as this process's memory
+        # Pages that were read would else count as this process's memory.
+        if isinstance(self.array, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
             self.array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
         return copied
+
+
+class FileArray:
+    """An array in a user's file, in C order, of which rows are read when they are asked for.
+
+    Read, not mapped: where somebody cuts a mapped file short, the process is killed. A file that has changed since it
+    was opened is an error: rows of before and after are not one set of data.
+    """
+
+    def __init__(
+        self, path: Path, offset: int, shape: tuple[int, ...], dtype: str, itemsize: int, decode: Decode
+    ) -> None:
+        self.path, self.offset, self.shape, self.dtype, self.decode = path, offset, shape, dtype, decode
+        self._row = itemsize * math.prod(shape[1:])
+        self._handle = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._handle)
+        self._opened = self._state()
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        buffer = bytearray(max(0, stop - start) * self._row)
+        view, place = memoryview(buffer), self.offset + start * self._row
+        read = 0
+        while read < len(buffer) and (count := os.preadv(self._handle, [view[read:]], place + read)):
+            read += count
+        if read < len(buffer) or self._state() != self._opened:
+            raise DataError(
+                f"{self.path}: was changed or cut short while it was read; restore it and run the same command again"
+            )
+        return self.decode(buffer).view(stop - start, *self.shape[1:])
+
+    def _state(self) -> tuple[int, int]:
+        status = os.fstat(self._handle)
+        return status.st_size, status.st_mtime_ns
 
 
 def choose_names(where: str, found: Iterable[str]) -> tuple[str, str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from pwcf._common.files import kind_of_file
 from pwcf._common.text import one_line
 from pwcf.data.source import DataError
 
@@ -28,6 +30,9 @@ def sample_name(index: int, names: Sequence[str] | None = None) -> str:
 def check_file(path: Path) -> None:
     """Raise where a file is missing, empty, or what a failed download leaves behind."""
     try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):  # a pipe would never end, a device neither
+            raise DataError(f"{path}: expected a file, found {kind_of_file(mode)}; name a regular file")
         with path.open("rb") as file:
             head = file.read(256)
     except FileNotFoundError:

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from pwcf._common.text import one_line
 from pwcf.data.array_files import COPIED_AT_ONCE
-from pwcf.data.arrays import ArraySource, MappedArray
+from pwcf.data.arrays import SMALL, ArraySource, FileArray, NumpyArray, StoredArray
 from pwcf.data.checks import check_file
 from pwcf.data.source import DataError
 
@@ -55,7 +57,7 @@ def _labels_beside(path: Path) -> Path:
     )
 
 
-def _open(path: Path, what: str, dimensions: tuple[int, ...]) -> MappedArray:
+def _open(path: Path, what: str, dimensions: tuple[int, ...]) -> StoredArray:
     try:
         with path.open("rb") as file:
             if path.name.lower().endswith(".gz"):
@@ -63,7 +65,12 @@ def _open(path: Path, what: str, dimensions: tuple[int, ...]) -> MappedArray:
             shape = _shape(path, what, dimensions, file)
             start = file.tell()
             _check_length(path, what, shape, file.seek(0, 2) - start)
-            return _map(file, start, shape)
+            if math.prod(shape) > SMALL:
+                return FileArray(path, start, _with_channels(shape), "uint8", 1, _decode)
+            file.seek(start)
+            content = file.read(math.prod(shape))
+            _check_length(path, what, shape, len(content))
+            return NumpyArray(np.frombuffer(content, np.uint8).reshape(_with_channels(shape)))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
             f"{path}: no gzip file, or one that was cut short or damaged ({one_line(error)}); copy or download it again"
@@ -72,7 +79,7 @@ def _open(path: Path, what: str, dimensions: tuple[int, ...]) -> MappedArray:
         raise DataError(f"{path}: cannot be read: {one_line(error.strerror or error)}; check the file") from error
 
 
-def _unpacked(path: Path, what: str, dimensions: tuple[int, ...], file: IO[bytes]) -> MappedArray:
+def _unpacked(path: Path, what: str, dimensions: tuple[int, ...], file: IO[bytes]) -> NumpyArray:
     """The array in a temporary file, which goes when the mapping does: it never has a name that could stay behind.
 
     Its header is read first: no more than it declares is unpacked, and nothing that the file cannot hold.
@@ -94,7 +101,7 @@ def _unpacked(path: Path, what: str, dimensions: tuple[int, ...], file: IO[bytes
                     found += whole.write(some)
                 whole.flush()
                 _check_length(path, what, shape, found)
-                return _map(whole, 0, shape)
+                return NumpyArray(np.memmap(whole, np.uint8, "r", 0, _with_channels(shape)))
         except gzip.BadGzipFile:
             raise
         except OSError as error:
@@ -135,7 +142,10 @@ def _check_length(path: Path, what: str, shape: tuple[int, ...], found: int) -> 
         )
 
 
-def _map(file: IO[bytes], start: int, shape: tuple[int, ...]) -> MappedArray:
-    """The array from there on; images without channels get one."""
-    shape = (shape[0], 1, *shape[1:]) if len(shape) == 3 else shape
-    return MappedArray(np.memmap(file, np.uint8, "r", start, shape))
+def _with_channels(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Images without channels get one."""
+    return (shape[0], 1, *shape[1:]) if len(shape) == 3 else shape
+
+
+def _decode(content: bytearray) -> Tensor:
+    return torch.from_numpy(np.frombuffer(content, np.uint8))

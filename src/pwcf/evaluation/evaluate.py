@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pwcf._common.progress import progress_bar
+from pwcf._common.text import brief
 from pwcf.attacks import AttackLike, Stop, resolve_attacks
 from pwcf.evaluation.evaluator import Evaluator
 from pwcf.evaluation.run import Run
@@ -21,6 +23,8 @@ from pwcf.problems import MaxLoss, MinRadius, Problem
 BATCH, BATCH_ENTRIES = 256, 5_000_000
 # Below this there is nothing left for an attack after the checks.
 LEAST_BUDGET = 50
+# What is larger is a slip, and does not fit torch's integers where it is multiplied.
+MOST = 2**53
 
 
 @torch.inference_mode(False)  # attacks need gradients wherever they are called from
@@ -82,8 +86,8 @@ def evaluate(
         raise ValueError(f"seed: expected an integer of 64 bits, found {seed!r}")
     if stop not in get_args(Stop):
         raise ValueError(f"stop: expected 'converged' or 'budget', found {stop!r}")
-    if not isinstance(tol, (int, float)) or not tol > 0:
-        raise ValueError(f"tol: expected a number > 0, found {tol!r}")
+    if isinstance(tol, bool) or not isinstance(tol, (int, float)) or not 0 < tol < math.inf:
+        raise ValueError(f"tol: expected a finite number > 0, found {tol!r}")
     if isinstance(labels, Tensor) and isinstance(images, Tensor) and not labels.is_floating_point():
         labels = labels.to(images.device) if labels.dtype == torch.bool else labels.to(images.device, torch.int64)
     classes = check_inputs(classifier, images, labels)
@@ -102,9 +106,9 @@ def evaluate(
     counted = CountedClassifier(classifier, images.shape[0], batch)
     evaluator = Evaluator(counted, problem, images, labels, box, chosen.attacks, budgets, seed, eight_bit, tol, stop)
     looked_at = min(ENOUGH, batch)
-    remarks = chosen.left_out + warnings_about(classifier, images, labels, looked_at, problem.targeted)
+    remarks = chosen.left_out + warnings_about(counted, images, labels, looked_at, problem.targeted)
     _warn(remarks)
-    _count_checks(counted, images.shape[0], looked_at)
+    counted.passes.add(torch.arange(min(len(images), 1)), forward=1)  # of check_inputs
     with classifier.in_use(), progress_bar(progress, str(problem), images.shape[0], "sample") as advance:
         evaluator.run(advance)
     later = evaluator.failures + evaluator.diagnose()
@@ -123,13 +127,6 @@ def _warn(sentences: Sequence[str]) -> None:
         warnings.warn(sentence, stacklevel=4)  # the line that calls evaluate, beyond its decorator
 
 
-def _count_checks(counted: CountedClassifier, n: int, looked_at: int) -> None:
-    """What check_inputs and warnings_about have spent: all of it on the first samples."""
-    if n:
-        counted.passes.add(torch.arange(min(n, looked_at)), forward=2, backward=1)
-        counted.passes.add(torch.arange(1), forward=2)
-
-
 def _classifier(model: Callable[[Tensor], Tensor] | Classifier, bounds: tuple[float, float] | None) -> Classifier:
     if not isinstance(model, Classifier):
         return Classifier(model) if bounds is None else Classifier(model, bounds)
@@ -139,8 +136,8 @@ def _classifier(model: Callable[[Tensor], Tensor] | Classifier, bounds: tuple[fl
 
 
 def _check_count(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name}: expected an integer >= {least}, found {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < MOST:
+        raise ValueError(f"{name}: expected an integer >= {least} (below 2^53), found {brief(value)}")
 
 
 def _box(classifier: Classifier, images: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:

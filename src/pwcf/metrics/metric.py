@@ -19,6 +19,7 @@ short example.
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -176,6 +177,16 @@ class Custom(Metric):
     """
 
     function: Distance
+
+    def __post_init__(self) -> None:
+        try:
+            inspect.signature(self.function).bind(None, None)
+        except TypeError as error:
+            raise TypeError(
+                f"metric: expected a function of two batches, d(reference, candidate), found {self.name} ({error})"
+            ) from None
+        except ValueError:  # of some built-in functions Python does not know the arguments
+            return
 
     @property
     def name(self) -> str:

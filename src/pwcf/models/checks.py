@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pwcf.models.classifier import Classifier
+from pwcf._common.text import describe_error
+from pwcf.models.classifier import Classifier, CountedClassifier, out_of_memory
 
 # Rows that are enough to see a mistake of the set-up.
 ENOUGH = 32
@@ -16,6 +17,9 @@ def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> int 
     if not isinstance(images, Tensor) or images.dim() < 2:
         found = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
         raise ValueError(f"images: expected a tensor of shape (n, ...), found {found}")
+    if images.layout != torch.strided or images.is_meta:
+        kind = "one on meta" if images.is_meta else f"one of layout {images.layout}"
+        raise ValueError(f"images: expected a dense tensor with values, found {kind}; give images.to_dense()")
     if not images.is_floating_point():
         raise TypeError(f"images: expected floating point, found {images.dtype}; divide 8-bit images by 255")
     if not isinstance(labels, Tensor) or labels.shape != images.shape[:1]:
@@ -49,12 +53,34 @@ def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> int 
 
 def count_classes(classifier: Classifier, images: Tensor) -> int:
     """How many classes the model has, by its logits of the first of images (n, ...): one forward pass."""
-    with classifier.in_use(), torch.no_grad():
-        return classifier(images[:1].clone()).shape[1]
+    first = images[:1].clone()
+    try:
+        with classifier.in_use(), torch.no_grad():
+            return classifier(first).shape[1]
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        if out_of_memory(error) or str(error).startswith(("model:", "mean:", "std:")):
+            raise
+        given = f"shape {tuple(first.shape)}, {first.dtype}, on {first.device}"
+        raise ValueError(
+            f"model: cannot take images of {given} ({describe_error(error)}); {_advice(classifier, first)}"
+        ) from error
+
+
+def _advice(classifier: Classifier, images: Tensor) -> str:
+    """What is likely to be wrong where a model refuses images (1, ...)."""
+    parameters = list(classifier.model.parameters()) if isinstance(classifier.model, nn.Module) else []
+    weights = next((each for each in parameters if each.is_floating_point()), None)
+    if weights is not None and weights.device != images.device:
+        return f"the model is on {weights.device}: give images and labels on it, or move the model"
+    if weights is not None and weights.dtype != images.dtype and weights.dtype.itemsize >= 4:
+        return f"the model computes in {weights.dtype}: give images of it"
+    if images.dim() == 4 and images.shape[3] in (1, 3) and images.shape[1] not in (1, 3):
+        return "they look like channels last: give images.permute(0, 3, 1, 2)"
+    return "give images as the model was trained on, (n, channels, height, width) for most"
 
 
 def warnings_about(
-    classifier: Classifier, images: Tensor, labels: Tensor, rows: int = ENOUGH, targeted: bool = False
+    counted: CountedClassifier, images: Tensor, labels: Tensor, rows: int = ENOUGH, targeted: bool = False
 ) -> list[str]:
     """Sentences about what looks wrong with the model; none if nothing does.
 
@@ -64,23 +90,36 @@ def warnings_about(
     x, y = images[:rows].clone(), labels[:rows]
     if x.shape[0] == 0:
         return []
-    found = []
+    classifier, found = counted.classifier, list[str]()
     modules = classifier.model.modules() if isinstance(classifier.model, nn.Module) else ()
     if any(module.training and _has_modes(module) for module in modules):
         found.append("The model is in train mode; it is put in eval mode during the evaluation.")
-    with classifier.in_use(), torch.enable_grad():
-        leaf = x.detach().requires_grad_(True)
-        logits = classifier(leaf)
+    depends = []
+
+    def look(some: slice) -> tuple[Tensor, Tensor, Tensor]:
+        with torch.enable_grad():
+            leaf = x[some].clone().requires_grad_(True)
+            logits = classifier(leaf)
+            value = (logits.gather(1, y[some].unsqueeze(1)).squeeze(1) - logits.mean(1)).sum()
+            gradient = torch.autograd.grad(value, leaf, allow_unused=True)[0] if value.requires_grad else None
+        depends.append(gradient is not None)
+        return logits.detach(), torch.zeros_like(leaf) if gradient is None else gradient, again(some)
+
+    def again(some: slice) -> Tensor:
         with torch.no_grad():
-            again, alone = classifier(x), classifier(x[:1])
-        value = (logits.gather(1, y.unsqueeze(1)).squeeze(1) - logits.mean(1)).sum()
-        gradient = torch.autograd.grad(value, leaf, allow_unused=True)[0] if value.requires_grad else None
-    logits = logits.detach()
+            return classifier(x[some])
+
+    counted.passes.add(torch.arange(len(x)), forward=2, backward=1)
+    counted.passes.add(torch.arange(1), forward=1)
+    with classifier.in_use():
+        # Where memory runs out with so many rows it halves the batch, for all that follows.
+        logits, gradient, repeated = counted.in_batches(look, len(x))
+        alone = again(slice(1))
     if not bool(torch.isfinite(logits).all()):
         found.append("The model returns NaN or inf for some of the images; these samples cannot be evaluated.")
         return found
     size = logits.abs().amax().clamp(min=1e-30)
-    if bool((again - logits).abs().amax() > 1e-3 * size):
+    if bool((repeated - logits).abs().amax() > 1e-3 * size):
         found.append(
             "The model gives different logits for the same images: it is random, so one lucky pass counts as broken. "
             "Average over its randomness first."
@@ -90,7 +129,7 @@ def warnings_about(
     total = logits.sum(1)
     if logits.shape[1] > 2 and bool(((logits >= 0) & (logits <= 1)).all()) and bool(((total - 1).abs() < 1e-3).all()):
         found.append("The outputs are probabilities (softmax): gradients vanish where it is sure. Return the logits.")
-    if gradient is None:
+    if not any(depends):
         found.append("The logits do not depend on the input in a differentiable way: gradient attacks cannot see it.")
     else:
         flat = (gradient.flatten(1).abs().amax(1) == 0).double().mean().item()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 _MEMORY_RAN_OUT = ("out of memory", "can't allocate memory", "not enough memory", "failed to allocate")
+REDUCED = (torch.bfloat16, torch.float16)
 Logits = Callable[[Tensor], Tensor]
 
 
@@ -43,10 +45,15 @@ class Classifier:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Logits (b, classes >= 2) of x (b, ...)."""
-        logits = self.model(self._normalised(x))
+        logits = self.model(self._as_computed(self._normalised(x)))
         if not isinstance(logits, Tensor) or not logits.is_floating_point():
             found = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
-            raise TypeError(f"model: expected a floating-point tensor of logits, found {found}")
+            raise TypeError(
+                f"model: expected a floating-point tensor of logits, found {found}; wrap it in a function that returns "
+                "the logits alone"
+            )
+        # Half precision is exact in the images' own: the answer is the model's, and what follows is not rounded again.
+        logits = logits.to(x.dtype) if logits.dtype in REDUCED else logits
         if logits.dim() == 1:
             logits = logits.unsqueeze(1)
         if logits.dim() != 2 or logits.shape[0] != x.shape[0]:
@@ -80,22 +87,21 @@ class Classifier:
 
     @contextmanager
     def in_use(self) -> Iterator[Classifier]:
-        """Modules in eval mode, parameters without gradients; afterwards everything is as it was."""
-        modules = list(self.model.modules()) if isinstance(self.model, nn.Module) else []
-        parameters = list(self.model.parameters()) if isinstance(self.model, nn.Module) else []
-        modes = [module.training for module in modules]
-        wanted = [parameter.requires_grad for parameter in parameters]
-        try:
-            for module in modules:
-                module.training = False
-            for parameter in parameters:
-                parameter.requires_grad_(False)
+        """Modules in eval mode, parameters without gradients; afterwards everything is as it was.
+
+        Threads may share a model: it is given back when the last of them has done.
+        """
+        model = self.model if isinstance(self.model, nn.Module) else nn.Module()
+        with ExitStack() as held:
+            held.enter_context(_set_false(list(model.modules()), "training"))
+            held.enter_context(_set_false(list(model.parameters()), "requires_grad"))
             yield self
-        finally:
-            for module, mode in zip(modules, modes, strict=True):
-                module.training = mode
-            for parameter, want in zip(parameters, wanted, strict=True):
-                parameter.requires_grad_(want)
+
+    def _as_computed(self, x: Tensor) -> Tensor:
+        """Inputs for a module of half precision in its own arithmetic; searches keep theirs."""
+        parameters = self.model.parameters() if isinstance(self.model, nn.Module) else iter(())
+        first = next((each.dtype for each in parameters if each.is_floating_point()), x.dtype)
+        return x.to(first) if first in REDUCED else x
 
     def _normalised(self, x: Tensor) -> Tensor:
         if self._mean is None or self._std is None:
@@ -179,7 +185,7 @@ class CountedClassifier:
                 return (self.classifier(x[rows]),)
 
         self.passes.add(samples, forward=1)
-        return self._in_batches(call, x.shape[0], alone)[0]
+        return self.in_batches(call, x.shape[0], alone)[0]
 
     def value_and_gradient(
         self, x: Tensor, samples: Tensor, function: Callable[[Tensor, slice], Tensor]
@@ -207,7 +213,7 @@ class CountedClassifier:
             return logits.detach(), value.detach().to(x.dtype), gradient
 
         self.passes.add(samples, forward=1, backward=1)
-        logits, value, gradient = self._in_batches(call, x.shape[0])
+        logits, value, gradient = self.in_batches(call, x.shape[0])
         return logits, value, gradient.detach()
 
     def differentiable(self, x: Tensor, samples: Tensor) -> Tensor:
@@ -218,7 +224,8 @@ class CountedClassifier:
             logits.register_hook(lambda _: self.passes.add(samples, backward=1))  # type: ignore[no-untyped-call]
         return logits
 
-    def _in_batches(self, call: Callable[[slice], tuple[Tensor, ...]], rows: int, alone: bool = False) -> list[Tensor]:
+    def in_batches(self, call: Callable[[slice], tuple[Tensor, ...]], rows: int, alone: bool = False) -> list[Tensor]:
+        """What ``call`` returns for some rows at a time, joined; with half as many from where memory runs out on."""
         parts: list[tuple[Tensor, ...]] = []
         start = 0
         while start < max(rows, 1):  # no rows are one empty batch: its shape is still known
@@ -226,7 +233,7 @@ class CountedClassifier:
             try:
                 parts.append(call(some))
             except RuntimeError as error:
-                if self.batch == 1 or not _out_of_memory(error):
+                if self.batch == 1 or not out_of_memory(error):
                     raise
                 self.batch //= 2
             else:
@@ -234,7 +241,33 @@ class CountedClassifier:
         return [torch.cat(part) if len(parts) > 1 else part[0] for part in zip(*parts, strict=True)]
 
 
-def _out_of_memory(error: RuntimeError) -> bool:
+# Of every object that is held false, by its id: by how many, and what it was before the first of them.
+_held: dict[tuple[int, str], tuple[int, bool]] = {}
+_holding = threading.Lock()
+
+
+@contextmanager
+def _set_false(objects: Sequence[object], attribute: str) -> Iterator[None]:
+    """An attribute of some objects is False; what it was comes back when nobody holds it any longer."""
+    keys = [(id(each), attribute) for each in objects]
+    with _holding:
+        for key, each in zip(keys, objects, strict=True):
+            count, before = _held.get(key, (0, getattr(each, attribute)))
+            _held[key] = count + 1, before
+            setattr(each, attribute, False)
+    try:
+        yield
+    finally:
+        with _holding:
+            for key, each in zip(keys, objects, strict=True):
+                count, before = _held.pop(key)
+                if count > 1:
+                    _held[key] = count - 1, before
+                else:
+                    setattr(each, attribute, before)
+
+
+def out_of_memory(error: Exception) -> bool:
     """CUDA has a class for it; on the CPU and elsewhere only the message tells."""
     said = str(error).lower()
     return isinstance(error, torch.OutOfMemoryError) or any(words in said for words in _MEMORY_RAN_OUT)
@@ -242,6 +275,8 @@ def _out_of_memory(error: RuntimeError) -> bool:
 
 def _checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     try:
+        if isinstance(bounds, str):  # two digits would do
+            raise TypeError
         lower, upper = (float(side) for side in bounds)
     except (TypeError, ValueError):
         raise TypeError(f"bounds: expected two numbers (lowest, highest), found {bounds!r}") from None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pwcf._common import atomic
+from pwcf._common.text import csv_cell
 
 Value = str | int | float
 """floats have four digits in Markdown and LaTeX, all of them in CSV; NaN is shown as a dash"""
@@ -43,8 +44,9 @@ class Table:
     def csv(self) -> str:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows([repr(value) if isinstance(value, float) else value for value in row] for row in self.rows)
+        writer.writerow(map(csv_cell, self.columns))
+        for row in self.rows:
+            writer.writerow([repr(value) if isinstance(value, float) else csv_cell(value) for value in row])
         return text.getvalue()
 
     def latex(self, caption: str = "", label: str = "") -> str:

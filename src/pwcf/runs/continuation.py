@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from pwcf._common import statistics
-from pwcf.runs.folder import RunFolder, read_rows
+from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header
 from pwcf.runs.settings import RunError
 from pwcf.runs.shard import RecordedShard, Shard, check_tensors, read_tensors, recorded_shards
@@ -51,7 +51,7 @@ def samples_to_search(folder: RunFolder, header: Header) -> list[Todo]:
     size = header.settings.chunk
     todo = {number: Todo(number, 0, _samples(header, number)) for number in range(header.chunks)}
     for each in folder.rows_files():
-        rows = read_rows(each.path, ["index", "status", "budget", "revision"])
+        rows = folder.read_rows(each.path, ["index", "status", "budget", "revision"])
         shards = list(recorded_shards(rows, size))
         if [shard.number for shard in shards] != list(range(each.first, each.last + 1)) or not all(
             _is_of_a_stage(header, shard) for shard in shards
@@ -110,7 +110,7 @@ def combine(folder: RunFolder, header: Header, new: Shard) -> tuple[Shard, Shard
     size = header.settings.chunk
     folder.separate(new.number, size)
     (file,) = [each for each in folder.rows_files() if each.first <= new.number <= each.last]
-    table, added = read_rows(file.path), new.table()
+    table, added = folder.read_rows(file.path), new.table()
     (recorded,) = recorded_shards(table, size)
     rows: dict[int, dict[str, Any]] = {row["index"]: row for row in table.to_pylist()}
     points = dict(zip(recorded.index, read_tensors(folder, recorded)["x_adv"], strict=True))

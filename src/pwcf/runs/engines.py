@@ -13,6 +13,7 @@ from typing import Protocol, cast
 import torch
 
 from pwcf._common.text import describe_error
+from pwcf._common.user_code import UserCodeError, kept_alive
 from pwcf.attacks import Stop
 from pwcf.evaluation import evaluate
 from pwcf.models import Classifier
@@ -47,7 +48,7 @@ class Worker:
             if not self._placed:
                 self.classifier.to(self.device)
                 self._placed = True
-            with warnings.catch_warnings():
+            with kept_alive(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the run keeps them
                 run = evaluate(
                     self.classifier,
@@ -69,7 +70,8 @@ class Worker:
             raise
         except Exception as error:
             first, last = int(chunk.index[0]), int(chunk.index[-1])
-            raise RunError(f"samples {first} to {last}: {describe_error(error)}") from error
+            said = str(error) if isinstance(error, UserCodeError) else describe_error(error)
+            raise RunError(f"samples {first} to {last}: {said}") from error
 
 
 class InProcess:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pwcf._common import atomic
+from pwcf._common.text import csv_cell
 from pwcf._common.wording import eps_text
 from pwcf.runs.folder import RunFolder
 from pwcf.runs.header import Header, header_from
@@ -55,7 +56,7 @@ def _writers(folder: RunFolder, header: Header, rows: Any) -> dict[str, Callable
 
     def csv(place: Path) -> None:
         with place.open("wb") as stream:
-            pyarrow.csv.write_csv(rows, stream)
+            pyarrow.csv.write_csv(_for_csv(rows), stream)
 
     def parquet(place: Path) -> None:
         with place.open("wb") as stream:
@@ -68,6 +69,19 @@ def _writers(folder: RunFolder, header: Header, rows: Any) -> dict[str, Callable
         "safetensors": safetensors,
         "npz": npz,
     }
+
+
+def _for_csv(rows: Any) -> Any:
+    """With texts that no spreadsheet computes."""
+    import pyarrow
+
+    columns = {
+        csv_cell(name): pyarrow.array([csv_cell(value) for value in rows[name].to_pylist()])
+        if pyarrow.types.is_string(rows.schema.field(name).type)
+        else rows[name]
+        for name in rows.column_names
+    }
+    return pyarrow.table(columns)
 
 
 def robustbench(header: Header, rows: Any) -> dict[str, Any]:
@@ -123,6 +137,10 @@ def _pictures(folder: RunFolder, header: Header, to: Path) -> int:
                 continue
             pixels = picture[0] if len(picture) == 1 else picture.permute(1, 2, 0)
             name = f"{index:06d}_{row['label']}_as_{row['adversarial_label']}.png"
-            Image.fromarray(pixels.numpy()).save(to / name)
+            _write_picture(to / name, Image.fromarray(pixels.numpy()))
             count += 1
     return count
+
+
+def _write_picture(to: Path, image: Any) -> None:
+    atomic.write(to, lambda place: image.save(place, format="png"))

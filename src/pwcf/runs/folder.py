@@ -7,6 +7,8 @@ covered by it, whether they could still be removed or not.
 Where a run is continued, a shard whose samples are searched again gets tensors of a new revision R, then rows that name
 it. What was there counts until these rows appear: a kill leaves the old rows with the old tensors, or the new with the
 new.
+
+Every file holds its own SHA-256 (``_common/seal.py``), so that what has changed since it was written is not believed.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pwcf._common import atomic
+from pwcf._common import atomic, seal
+from pwcf._common.files import read_file
 from pwcf._common.text import first_line
 from pwcf.runs.settings import RunError
 
@@ -31,7 +35,10 @@ HEADER, RESULT, LOCK = "header.json", "result.json", "lock"
 # Known here as find_runs gives the runs of a benchmark in the order of its grid, not in that of their names.
 GRID = "grid.json"
 """in the folder of a benchmark: which runs it has, in their order"""
+# From this schema of the header on, a file of a run without a seal is damaged.
+SEALED = 2
 _ROWS = re.compile(r"rows-(\d+)-(\d+)\.parquet")
+_TENSORS = re.compile(r"tensors-\d+(-\d+)?\.safetensors")
 # Shards whose rows are merged into one file: reading thousands of small ones takes seconds.
 MERGED = 256
 # How often a folder that is being worked in is looked at again for files that were merged meanwhile.
@@ -61,6 +68,11 @@ class RunFolder:
         return (self.path / HEADER).exists()
 
     @property
+    def sealed(self) -> bool:
+        """Whether a file of rows or tensors without a seal is damaged: older versions wrote none."""
+        return self.exists and _schema(read_json(self.path / HEADER)) >= SEALED
+
+    @property
     def complete(self) -> bool:
         """Whether all samples of the run are there."""
         return (self.path / RESULT).exists()
@@ -68,7 +80,9 @@ class RunFolder:
     def tidy(self) -> None:
         """Remove what a process left half written when it died. Only for who holds the lock."""
         for path in self.path.glob(".*.partial"):
-            path.unlink(missing_ok=True)
+            name = atomic.unfinished(path)
+            if name is not None and (name in (HEADER, RESULT) or _ROWS.fullmatch(name) or _TENSORS.fullmatch(name)):
+                path.unlink(missing_ok=True)
 
     def create(self, header: dict[str, Any]) -> None:
         write_json(self.path / HEADER, header)
@@ -94,10 +108,13 @@ class RunFolder:
         """For one process at a time. The system takes the lock back from a process that dies."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            # No link is followed: what it points to would be overwritten.
+            handle = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
         except OSError as error:
             raise RunError(f"{self.path}: cannot be written to ({error.strerror}); choose another --out") from error
         try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise RunError(f"{self.path / LOCK}: expected a file, found another kind; remove it")
             _lock(handle, self.path)
             os.truncate(handle, 0)
             os.pwrite(handle, str(os.getpid()).encode(), 0)
@@ -142,7 +159,7 @@ class RunFolder:
 
         for each in self.rows_files():
             if each.first <= number <= each.last and each.first < each.last:
-                rows = read_rows(each.path)
+                rows = self.read_rows(each.path)
                 # By their samples: a shard whose samples were limited has fewer rows until it is continued.
                 shards = rows["index"].to_numpy() // size
                 parts = [(each.first, number - 1), (number, number), (number + 1, each.last)]
@@ -156,13 +173,35 @@ class RunFolder:
         return self.path / f"rows-{first:06d}-{last:06d}.parquet"
 
     def write_rows(self, first: int, last: int, table: pyarrow.Table) -> None:
+        content = rows_as_bytes(table)
+        atomic.write(self._rows_file(first, last), lambda place: place.write_bytes(content))
+
+    def read_rows(self, path: Path, columns: list[str] | None = None) -> pyarrow.Table:
+        """One file of rows.
+
+        Raises:
+            FileNotFoundError: it is not there.
+            RunError: it is not as it was written.
+        """
+        import pyarrow
         import pyarrow.parquet
 
-        def fill(place: Path) -> None:
-            with place.open("wb") as stream:
-                pyarrow.parquet.write_table(table, stream)
+        content = self.read_intact(path, at_end=True)
+        try:
+            with pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content), page_checksum_verification=True) as file:
+                return file.read(columns).replace_schema_metadata(None)
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            raise RunError(damaged(path, first_line(error))) from error
 
-        atomic.write(self._rows_file(first, last), fill)
+    def read_intact(self, path: Path, *, at_end: bool = False) -> bytes:
+        """The content of a file of rows or tensors, which is as it was written; ``at_end``: see ``_common/seal.py``."""
+        content = read_file(path)
+        intact = seal.is_intact(content, at_end=at_end)
+        if intact is False:
+            raise RunError(damaged(path, "its content does not match its own SHA-256"))
+        if intact is None and self.sealed:
+            raise RunError(damaged(path, "its SHA-256 is missing"))
+        return content
 
     def rows(self, columns: list[str] | None = None) -> pyarrow.Table:
         """Of all shards that are there, in the order of their samples."""
@@ -173,7 +212,7 @@ class RunFolder:
             if not files:
                 raise RunError(f"{self.path}: the run has no finished samples yet; run its command again")
             try:
-                parts = [read_rows(each.path, columns) for each in files]
+                parts = [self.read_rows(each.path, columns) for each in files]
             except FileNotFoundError:  # merged just now, by the process at work there
                 continue
             return pyarrow.concat_tables(parts, promote_options="default")
@@ -191,7 +230,7 @@ class RunFolder:
                 group.append(following)
                 continue
             if len(group) > 1:
-                table = pyarrow.concat_tables([read_rows(one.path) for one in group], promote_options="default")
+                table = pyarrow.concat_tables([self.read_rows(one.path) for one in group], promote_options="default")
                 self.write_rows(group[0].first, group[-1].last, table)
                 for one in group:
                     one.path.unlink(missing_ok=True)
@@ -242,36 +281,41 @@ def check_unused(place: Path, mark: str, kind: str) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A file that holds one JSON object."""
+    restore = "restore it, or remove the folder and start anew"
     try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(
-            f"{path}: cannot be read as JSON ({error}); restore it, or remove the folder and start anew"
-        ) from None
+        content = read_file(path)
+        read = json.loads(content.decode("utf-8"))
+    except (FileNotFoundError, ValueError, RecursionError) as error:
+        raise RunError(f"{path}: cannot be read as JSON ({first_line(error)}); {restore}") from None
     if not isinstance(read, dict):
-        raise RunError(f"{path}: expected a JSON object, found {type(read).__name__}; restore it, or start anew")
+        raise RunError(f"{path}: expected a JSON object, found {type(read).__name__}; {restore}")
+    intact = seal.is_intact(content) if seal.NAME in read else None
+    if intact is False or (intact is None and _schema(read) >= SEALED):
+        raise RunError(f"{path}: damaged or edited (its content does not match its own SHA-256); {restore}")
     return read
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """The file appears whole or not at all."""
-    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-    atomic.write(path, lambda place: place.write_text(text, encoding="utf-8"))
+    """The file appears whole or not at all, with a seal."""
+    text = json.dumps({seal.NAME: seal.UNSEALED, **content}, indent=1, allow_nan=False) + "\n"
+    sealed = seal.seal(text.encode())
+    atomic.write(path, lambda place: place.write_bytes(sealed))
 
 
-def read_rows(path: Path, columns: list[str] | None = None) -> pyarrow.Table:
-    """One file of rows."""
+def _schema(content: dict[str, Any]) -> int:
+    schema = content.get("schema")
+    return schema if isinstance(schema, int) else 0
+
+
+def rows_as_bytes(table: pyarrow.Table) -> bytes:
+    """The file of some rows, with a seal and with checksums of its pages."""
     import pyarrow
     import pyarrow.parquet
 
-    try:
-        # Opened here: the library would read ~ as a home. And read_table loads a good deal more of it.
-        with path.open("rb") as stream, pyarrow.parquet.ParquetFile(stream) as file:
-            return file.read(columns)
-    except FileNotFoundError:
-        raise
-    except (pyarrow.ArrowException, OSError) as error:
-        raise RunError(damaged(path, first_line(error))) from error
+    stream = pyarrow.BufferOutputStream()
+    marked = table.replace_schema_metadata({seal.NAME: seal.UNSEALED})
+    pyarrow.parquet.write_table(marked, stream, write_page_checksum=True)
+    return seal.seal(stream.getvalue().to_pybytes(), at_end=True)
 
 
 def damaged(path: Path, reason: str) -> str:

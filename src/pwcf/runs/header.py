@@ -10,11 +10,17 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from pwcf._common.optional import installed_version
+from pwcf._common.text import brief, describe_error, one_line
 from pwcf._common.wording import eps_text
 from pwcf.runs.settings import RunError, Settings
 
-SCHEMA = 1
-"""Of the folder. A newer number has more fields or columns; what an older one lacks gets its default when read."""
+SCHEMA = 2
+"""Of the folder. A newer number has more fields or columns; what an older one lacks gets its default when read.
+
+2: every file is sealed, and fingerprints of the user's own code cover all that it reaches.
+"""
+# From this schema on fingerprints cover all that the user's own code reaches.
+WHOLE_CODE = 2
 # Files are known by what is in them, wherever they lie.
 BY_FINGERPRINT = ("model", "weights", "data", "labels")
 # Settings that a run may be continued with: more samples, a larger budget.
@@ -77,6 +83,8 @@ class Header:
     """its ``Environment``, of the last stage; older folders may have other fields"""
     earlier: tuple[Stage, ...] = ()
     """what the run was before it was continued, the first stage first"""
+    schema: int = SCHEMA
+    """of the version that began it"""
 
     @property
     def chunks(self) -> int:
@@ -89,14 +97,16 @@ class Header:
 
     def to_json(self) -> dict[str, Any]:
         """What ``header_from`` reads."""
-        return {"schema": SCHEMA, **asdict(self)}
+        return asdict(self)
 
 
 def header_from(content: Mapping[str, Any], place: str) -> Header:
     """From what ``to_json`` gave, now or in an earlier version."""
     schema = content.get("schema")
-    if schema not in range(1, SCHEMA + 1):
-        raise RunError(f"{place}: schema is {schema!r}, this version of pwcf reads 1 to {SCHEMA}; use a newer pwcf")
+    if not isinstance(schema, int) or schema not in range(1, SCHEMA + 1):
+        raise RunError(
+            f"{place}: schema is {brief(schema)}, this version of pwcf reads 1 to {SCHEMA}; use a newer pwcf"
+        )
     try:
         known = {each.name for each in fields(Settings)}
         settings = Settings(**{name: value for name, value in content["settings"].items() if name in known})
@@ -113,10 +123,11 @@ def header_from(content: Mapping[str, Any], place: str) -> Header:
             str(content.get("metric", "")),
             dict(content["made"]),
             tuple(Stage(**each) for each in content.get("earlier", ())),
+            schema,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
-            f"{place}: damaged header ({type(error).__name__}: {error}); restore it, or start anew"
+            f"{place}: damaged header ({one_line(describe_error(error))}); restore it, or start anew"
         ) from None
 
 
@@ -140,6 +151,11 @@ def differences(there: Header, asked: Header, data_fingerprint: Callable[[int], 
         if old.fingerprint != digest:
             renamed = f"{old.spec!r}, now {new.spec!r}" if old.spec != new.spec else f"{new.spec!r}, but its content"
             found.append(f"{name} was {renamed} has another digest ({old.fingerprint[:8]}, now {digest[:8]})")
+            if name == "model" and there.schema < WHOLE_CODE:
+                found.append(
+                    "the run was begun by an earlier version of pwcf, which saw less of the user's own code: only that "
+                    "version can go on with it"
+                )
     if fewer:
         told = _changed("limit", there.settings.limit, asked.settings.limit)
         if there.settings.limit == asked.settings.limit:  # the data have fewer by now

@@ -14,6 +14,7 @@ from pwcf.runs.load import RecordedRun
 from pwcf.runs.resolve import open_source
 from pwcf.runs.settings import RunError, Settings
 from pwcf.runs.shard import digest
+from pwcf.runs.trust import is_safe_data
 
 
 def original_images(run: RecordedRun, data: str | None = None) -> Tensor:
@@ -21,13 +22,15 @@ def original_images(run: RecordedRun, data: str | None = None) -> Tensor:
 
     Args:
         run: as ``pwcf.load_run`` gives it.
-        data: where the data are now, if not where they were.
+        data: where the data are now. Default: where they were, if that is a regular file.
 
     Raises:
         DataError: they cannot be opened or read.
         RunError: an image is not the one that was attacked.
     """
     settings = run.header.settings if data is None else replace(run.header.settings, data=data)
+    if data is None and not is_safe_data(settings.data):
+        raise RunError(_unasked(settings.data))
     source = open_source(settings)
     images: list[Tensor] = []
     for place, image in _checked(source, run, range(len(run.index))):
@@ -55,6 +58,9 @@ class OriginalImages:
         found: dict[int, Tensor] = {}
         reasons = []
         for spec in dict.fromkeys(filter(None, (self.data, run.header.settings.data))):
+            if spec != self.data and not is_safe_data(spec):
+                reasons.append(_unasked(spec))
+                continue
             source = self._open(replace(run.header.settings, data=spec))
             if isinstance(source, str):
                 reasons.append(source)
@@ -92,6 +98,13 @@ class OriginalImages:
             except Exception as error:  # as above
                 self._opened[key] = f"{settings.data}: cannot be opened ({type(error).__name__}: {error})"
         return self._opened[key]
+
+
+def _unasked(spec: str) -> str:
+    return (
+        f"{spec}: not opened, as only the run's folder names it and it is no regular file: it may go to the network or "
+        "wait for ever; give data= (--data), its place"
+    )
 
 
 def _checked(source: Source, run: RecordedRun, places: Sequence[int]) -> Iterator[tuple[int, Tensor | None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import socket
 import sys
 import sysconfig
@@ -25,6 +26,11 @@ RETRIES = 5
 AHEAD = 2
 # Seconds for a cluster to answer at its address.
 ANSWER_WITHIN = 10
+# How a conversation in HTTP/2 begins, which Ray's ports speak; whoever speaks it answers at once.
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+# Seconds between looks at the head while chunks are worked on, and how many must find nobody. Ray itself waits for a
+# minute, and then ends the process without a word.
+LOOK_EVERY, LOOKS = 5.0, 3
 
 
 class OnRay:
@@ -33,6 +39,7 @@ class OnRay:
     def __init__(self, settings: Settings, resolved: ResolvedSettings, classifier: Classifier) -> None:
         self.ray = _ray()
         self._begin(settings)
+        self._head, self._missed = str(self.ray.get_runtime_context().gcs_address), 0
         self._gpus = 0 if settings.devices[0] == "cpu" else 1
         resources = self.ray.cluster_resources()
         self.workers = settings.workers or max(1, int(resources.get("GPU" if self._gpus else "CPU", 1)))
@@ -57,10 +64,20 @@ class OnRay:
                     under_way.add(task.remote([self._worker], chunk))
             if not under_way:
                 return
-            done, _ = ray.wait(list(under_way), num_returns=1)
+            done, _ = ray.wait(list(under_way), num_returns=1, timeout=LOOK_EVERY)
+            self._check_head(bool(done))
             for reference in done:
                 under_way.discard(reference)
                 yield self._result(reference)
+
+    def _check_head(self, alive: bool) -> None:
+        """Raise a RunError when the head of the cluster has not been there for several looks."""
+        self._missed = 0 if alive or _listens(self._head) else self._missed + 1
+        if self._missed >= LOOKS:
+            raise RunError(
+                f"Ray: the head of the cluster at {self._head} is gone; what was recorded is kept, run the same "
+                "command again"
+            )
 
     def _result(self, reference: Any) -> Shard:
         try:
@@ -101,9 +118,27 @@ def _check_answers(address: str) -> None:
     if not colon or not port.isdigit():
         return
     try:
-        socket.create_connection((host, int(port)), timeout=ANSWER_WITHIN).close()
+        with socket.create_connection((host, int(port)), timeout=ANSWER_WITHIN) as connection:
+            if os.environ.get("RAY_USE_TLS", "0") != "0":  # speaks to nobody who does not
+                return
+            connection.sendall(GREETING)
+            connection.recv(1)
+    except TimeoutError as error:
+        raise RunError(f"address: {address!r} takes connections but does not answer; is it Ray's port?") from error
     except (OSError, OverflowError) as error:
         raise RunError(_no_cluster(address, error)) from error
+
+
+def _listens(address: str) -> bool:
+    """Whether somebody takes connections there."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit():
+        return True  # nothing is known
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_WITHIN).close()
+    except OSError:
+        return False
+    return True
 
 
 def _no_cluster(address: str, error: Exception) -> str:

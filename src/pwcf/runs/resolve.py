@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pwcf._common.text import describe_error, first_line
-from pwcf._common.user_code import UserCodeError, is_named_code, load_named
+from pwcf._common.user_code import UserCodeError, is_named_code, kept_alive, load_named
 from pwcf.attacks import PRESETS, Answer, Attack, CannotAnswer, Stop, as_attack, resolve_attacks
 from pwcf.attacks import Task as Asked
 from pwcf.data import Source, open_data
@@ -105,7 +105,10 @@ def resolve(settings: Settings, classifier: Classifier, images: Tensor) -> Resol
 
 def _classes(classifier: Classifier, images: Tensor) -> int:
     try:
-        return count_classes(classifier, images)
+        with kept_alive():
+            return count_classes(classifier, images)
+    except UserCodeError as error:
+        raise RunError(f"model: {error}") from error
     except Exception as error:
         raise RunError(
             f"model: cannot take inputs of shape {tuple(images.shape[1:])} of the data ({describe_error(error)}); "

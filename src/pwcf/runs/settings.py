@@ -9,14 +9,20 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
 from pwcf._common.errors import UserError
-from pwcf._common.text import parse_fraction
+from pwcf._common.text import brief, parse_fraction
 
 QUESTIONS = ("min-radius", "max-loss")
 STOPS = ("converged", "budget")
 ENGINES = ("process", "ray")
+LOSSES = ("margin", "ce", "dlr", "pm")
 PATHS = ("model", "data", "out", "weights", "labels")
 # Fields that say where and how fast, not what: another value of theirs goes on with the same run.
 WITHOUT_INFLUENCE = ("out", "engine", "address", "workers", "tracker")
+
+# More than any count here: what is larger is a slip, and does not fit the integers of torch.
+LARGEST = 2**53
+# Characters of a text: systems take no longer paths, and nothing here has a longer name.
+LONGEST = 4096
 
 
 class RunError(UserError):
@@ -70,24 +76,28 @@ class Settings:
 
     def __post_init__(self) -> None:
         self._one_of("question", QUESTIONS)
+        self._one_of("loss", LOSSES)
         self._one_of("stop", STOPS)
         self._one_of("engine", ENGINES)
         self._one_of("tracker", (None, "tensorboard"))
         if (self.question == "max-loss") != (self.eps is not None):
             expected = "a number, for max-loss asks within it" if self.eps is None else "none, min-radius has no eps"
-            raise RunError(f"eps: expected {expected}; found {self.eps!r}")
+            raise RunError(f"eps: expected {expected}; found {brief(self.eps)}")
         for name in ("budget", "limit", "resize", "crop", "threads", "batch", "chunk", "workers", "restarts"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise RunError(f"{name}: expected an integer > 0, found {value!r}")
-        if not self.tol > 0:
-            raise RunError(f"tol: expected a number > 0, found {self.tol!r}")
+            if value is not None and not 1 <= value <= LARGEST:
+                raise RunError(f"{name}: expected an integer > 0 (at most 2^53), found {brief(value)}")
+        for name in PATHS:
+            if "\0" in (getattr(self, name) or ""):
+                raise RunError(f"{name}: expected a path, found one with a NUL character: {brief(getattr(self, name))}")
+        if not 0 < self.tol < math.inf:
+            raise RunError(f"tol: expected a finite number > 0, found {brief(self.tol)}")
         if not -(2**63) <= self.seed < 2**63:
-            raise RunError(f"seed: expected an integer of 64 bits, found {self.seed!r}")
+            raise RunError(f"seed: expected an integer of 64 bits, found {brief(self.seed)}")
         if self.threads is not None and self.threads > 4096:
             raise RunError(f"threads: expected at most 4096, found {self.threads}")
         if len(self.bounds) != 2 or not self.bounds[0] < self.bounds[1]:
-            raise RunError(f"bounds: expected two numbers, the smaller first, found {self.bounds!r}")
+            raise RunError(f"bounds: expected two numbers, the smaller first, found {brief(self.bounds)}")
         if bool(self.mean) != bool(self.std):
             raise RunError(f"mean, std: expected both or neither, found {'mean' if self.mean else 'std'} alone")
         if not self.attacks:
@@ -96,7 +106,7 @@ class Settings:
     def _one_of(self, name: str, known: tuple[str | None, ...]) -> None:
         if getattr(self, name) not in known:
             names = ", ".join(filter(None, known))
-            raise RunError(f"{name}: expected one of {names}; found {getattr(self, name)!r}")
+            raise RunError(f"{name}: expected one of {names}; found {brief(getattr(self, name))}")
 
     @property
     def devices(self) -> list[str]:
@@ -114,7 +124,7 @@ def settings_from(values: Mapping[str, Any]) -> Settings:
     for raw, value in values.items():
         name = str(raw).replace("-", "_")
         if name not in known:
-            raise RunError(f"{raw}: expected one of {', '.join(known)}; there is no such field")
+            raise RunError(f"{brief(raw)}: expected one of {', '.join(known)}; there is no such field")
         read[name] = _as(name, str(known[name].type), value)
         if name in PATHS and isinstance(read[name], str):
             read[name] = os.path.expanduser(read[name])
@@ -136,6 +146,8 @@ def _as(name: str, kind: str, value: Any) -> Any:
     if plain == "bool" and isinstance(value, bool):
         return value
     if plain == "str" and isinstance(value, str) and value:
+        if len(value) > LONGEST:
+            raise RunError(f"{name}: expected at most {LONGEST} characters, found {len(value)}: {brief(value)}")
         return value
     if plain == "int" and isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -143,7 +155,7 @@ def _as(name: str, kind: str, value: Any) -> Any:
         number = parse_fraction(value)
         if math.isfinite(number):
             return number
-    raise RunError(f"{name}: expected {_WORDS[plain]}, found {value!r}")
+    raise RunError(f"{name}: expected {_WORDS[plain]}, found {brief(value)}")
 
 
 _WORDS = {"bool": "true or false", "str": "a text", "int": "an integer", "float": "a number, or a fraction like 8/255"}

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pwcf._common import atomic
+from pwcf._common import atomic, seal
 from pwcf._common.text import first_line
 from pwcf.evaluation import Run
 from pwcf.metrics import as_metric, distance64
@@ -68,10 +68,11 @@ class Shard:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Whole or not at all, with the errors and rights of ordinary files."""
+    """Whole or not at all, with a seal, and with the errors and rights of ordinary files."""
     from safetensors.torch import save
 
-    atomic.write(path, lambda place: place.write_bytes(save(tensors)))
+    content = seal.seal(save(tensors, metadata={seal.NAME: seal.UNSEALED}))
+    atomic.write(path, lambda place: place.write_bytes(content))
 
 
 def shard_of(chunk: Chunk, run: Run, budget: int) -> Shard:
@@ -137,14 +138,14 @@ def recorded_shards(rows: pyarrow.Table, size: int) -> Iterator[RecordedShard]:
 def read_tensors(folder: RunFolder, shard: RecordedShard) -> dict[str, Tensor]:
     """x_adv and index of a shard."""
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
     path: Path = folder.tensors_file(shard.number, shard.revision)
     try:
-        tensors = load_file(path)
+        tensors = load(folder.read_intact(path))
     except FileNotFoundError:
         raise RunError(f"{path}: missing; run the same command again: its samples are redone") from None
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, ValueError) as error:
         raise RunError(damaged(path, first_line(error))) from error
     if set(tensors) != {"x_adv", "index"} or tensors["index"].tolist() != shard.index:
         raise RunError(damaged(path, "it has other tensors or samples than its rows"))
@@ -160,19 +161,10 @@ def tensors_of(folder: RunFolder, header: Header, rows: pyarrow.Table) -> Iterat
 
 
 def check_tensors(folder: RunFolder, shard: RecordedShard) -> bool:
-    """Whether a shard's tensors are there; an error if they are not whole. Only their head is read."""
-    from safetensors import SafetensorError, safe_open
-
-    path, samples = folder.tensors_file(shard.number, shard.revision), len(shard.index)
-    if not path.exists():
+    """Whether a shard's tensors are there; an error if they are not as they were written."""
+    if not folder.tensors_file(shard.number, shard.revision).exists():
         return False
-    try:
-        with safe_open(path, framework="pt") as file:
-            counts = {name: file.get_slice(name).get_shape()[0] for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise RunError(damaged(path, first_line(error))) from error
-    if counts != {"x_adv": samples, "index": samples}:
-        raise RunError(damaged(path, f"expected x_adv and index of {samples} samples, found {counts}"))
+    read_tensors(folder, shard)
     return True
 
 

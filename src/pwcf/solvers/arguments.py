@@ -33,6 +33,9 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 def check_constraints(constraints: Sequence[Constraint]) -> None:
     """Refuse constraints that were not made with ``ineq`` or ``eq``."""
+    if not isinstance(constraints, (list, tuple)):
+        found = type(constraints).__name__
+        raise TypeError(f"constraints: expected a list of pwcf.ineq(...) and pwcf.eq(...), found {found}")
     for i, constraint in enumerate(constraints):
         if not isinstance(constraint, Constraint):
             raise TypeError(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pwcf._common.text import printable
 from pwcf._common.wording import share_text
 from pwcf.bench.grid import DEFAULTS, SEVERAL, Cell, make_cells, record_grid
-from pwcf.cli.console import INTERRUPTED, Json, print_json
+from pwcf.cli.console import INTERRUPTED, Json, print_json, user_code
 from pwcf.cli.options import read_config, said, with_options
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _command(
     lines = _Lines(cells, out, as_json=json)
     try:
         # What the user's own code prints is not the result.
-        with contextlib.redirect_stdout(sys.stderr):
+        with user_code():
             check_names({cell.metric for cell in cells}, {cell.attack for cell in cells})
             record_grid(cells, out)
             for outcome in run_cells(cells, out, lambda settings: listeners(settings, quiet=quiet or json)):
@@ -96,7 +96,8 @@ def _command(
     except KeyboardInterrupt:
         typer.echo(f"pwcf: interrupted; {lines.state()}. The same command goes on", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    written = [] if no_report else _report(out)
+    data = {cell.settings(out).data for cell in cells}
+    written = [] if no_report else _report(out, data.pop() if len(data) == 1 else None)
     code = 1 if lines.failed else 0
     if json:
         print_json({"out": str(out), "report": written, "cells": [_as_json(each) for each in lines.outcomes]})
@@ -148,7 +149,7 @@ class _Lines:
             reasons.setdefault(each.reason, []).append(each)
         for reason, outcomes in reasons.items():
             which = str(outcomes[0].cell) if len(outcomes) == 1 else f"{outcomes[0].cell} and {len(outcomes) - 1} more"
-            typer.echo(f"failed: {which}: {reason}", err=True)
+            typer.echo(printable(f"failed: {which}: {reason}"), err=True)
         typer.echo(f"{self.state()}; see them: pwcf show {self.out}")
 
     def _left(self) -> str:
@@ -163,6 +164,7 @@ class _Lines:
         return f"; about {shown if seconds < 5400 else f'{seconds / 3600:.1f} h'} left"
 
     def _say(self, sentence: str) -> None:
+        sentence = printable(sentence)
         sentence = sentence if len(sentence) <= SHORT else sentence[: SHORT - 3] + "..."
         typer.echo(sentence, file=self.stream)
 
@@ -183,8 +185,11 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
     return {"run": str(outcome.path), "state": outcome.state, "reason": outcome.reason, **figures}
 
 
-def _report(out: Path) -> list[str]:
-    """Page, figures and tables of all runs in the folder; sentences that say where they are."""
+def _report(out: Path, data: str | None) -> list[str]:
+    """Page, figures and tables of all runs in the folder; sentences that say where they are.
+
+    ``data``: those of all cells, which were asked for: other kinds than files, too, are opened for the gallery.
+    """
     from pwcf.runs import RunError, find_runs
 
     try:
@@ -196,7 +201,7 @@ def _report(out: Path) -> list[str]:
     from pwcf.report import write_figures, write_page
     from pwcf.runs import load_run
 
-    page = write_page(runs, out / "report.html")
+    page = write_page(runs, out / "report.html", data=data)
     told = [f"report: {page.path}"]
     try:
         written = write_figures(name_runs(load_run(path) for path in runs), out / "report")

@@ -6,10 +6,9 @@ from math import isnan
 from pathlib import Path
 
 import typer
-from rich.markup import escape
 
 from pwcf._common.wording import share_text
-from pwcf.cli.console import Json, console, print_json, table
+from pwcf.cli.console import Json, console, print_json, safe, table
 from pwcf.cli.summaries import Runs, all_runs
 
 
@@ -44,14 +43,14 @@ def _command(runs: Runs, json: Json = False) -> None:
     heads = ["run", "samples", "clean", "robust", "mean radius", "median", "best", "alone", "passes", "s"]
     out = console()
     if same:
-        out.print(f"[bold]{escape(questions[0])}[/bold]")
+        out.print(f"[bold]{safe(questions[0])}[/bold]")
     out.print(table(heads, lines))
     out.print(
         f"\nOn the {found.shared} samples that all of them share. Radii: of samples that every run found a point for; "
         "best: samples on which no other run is nearer; alone: broken by this run only."
     )
     for note in found.notes:
-        out.print(f"[yellow]note[/yellow] {escape(note)}")
+        out.print(f"[yellow]note[/yellow] {safe(note)}")
 
 
 def _names(paths: list[Path]) -> list[str]:

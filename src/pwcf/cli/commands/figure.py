@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pwcf._common.text import parse_fraction
-from pwcf.cli.console import CommandError, console, table
+from pwcf.cli.console import CommandError, Trust, console, table
 from pwcf.cli.summaries import all_runs
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def _figure(
     by: By = "passes",
     budget: Budget = None,
     data: Data = None,
+    trust: Trust = False,
     list_kinds: List = False,
 ) -> None:
     from pwcf.report.figures import save
@@ -86,7 +88,7 @@ def _figure(
     name = _known(kind, [*about, ALL])
     _check_out(out, name)
     assert out is not None
-    choices = Choices(_eps(eps), sample, samples, by, budget, data, _search_again)
+    choices = Choices(_eps(eps), sample, samples, by, budget, data, partial(_search_again, trust=trust))
     named = _named(runs or [], needed=name != "loss-clipping")
     if name == ALL:
         _write_all(named, out, choices)
@@ -184,7 +186,7 @@ def _print_kinds(about: dict[str, str]) -> None:
     console().print(shown)
 
 
-def _search_again(run: RecordedRun, samples: Sequence[int]) -> dict[str, list[Trace]]:
+def _search_again(run: RecordedRun, samples: Sequence[int], trust: bool) -> dict[str, list[Trace]]:
     """``analysis.retrace``, said before and watched where somebody looks."""
     from rich.console import Console
     from rich.progress import Progress
@@ -198,7 +200,7 @@ def _search_again(run: RecordedRun, samples: Sequence[int]) -> dict[str, list[Tr
         task = progress.add_task("searching again", total=len(samples))
         for first in range(0, len(samples), TOGETHER):
             some = samples[first : first + TOGETHER]
-            for name, traces in retrace(run, some).items():
+            for name, traces in retrace(run, some, trust=trust).items():
                 found.setdefault(name, []).extend(traces)
             progress.advance(task, len(some))
     return found

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from pwcf.cli.console import CommandError, Json, console, print_json
+from pwcf.cli.console import CommandError, Json, console, print_json, safe, user_code
 from pwcf.cli.summaries import Runs, all_runs
 
 To = Annotated[Path, typer.Option("--out", "-o", help="File to write.")]
@@ -40,13 +37,13 @@ def _command(
         raise CommandError(f"{out}: expected a file to write, found a folder")
     from pwcf.report import write_page
 
-    with contextlib.redirect_stdout(sys.stderr):  # what a library that opens the data prints is not the result
+    with user_code():  # what a library that opens the data prints is not the result
         page = write_page(all_runs(runs), out, title=title, data=data, gallery=gallery)
     if json:
         print_json({"report": str(page.path), "bytes": page.bytes, "samples": page.samples, "total": page.total,
                     "remarks": page.remarks})  # fmt: skip
         return
     for remark in page.remarks:
-        console().print(f"[yellow]note[/yellow] {escape(remark)}")
-    shown = f"{page.samples} samples" if page.samples == page.total else f"{page.samples} of {page.total} samples"
-    typer.echo(f"{page.path}: {page.bytes / 1e6:.1f} MB, {shown} in the gallery")
+        console().print(f"[yellow]note[/yellow] {safe(remark)}")
+    samples = f"{page.samples} samples" if page.samples == page.total else f"{page.samples} of {page.total} samples"
+    typer.echo(f"{page.path}: {page.bytes / 1e6:.1f} MB, {samples} in the gallery")

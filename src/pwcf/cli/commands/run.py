@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pwcf.cli.console import INTERRUPTED, Json, print_json
+from pwcf.cli.console import INTERRUPTED, Json, print_json, user_code
 from pwcf.cli.options import read_config, said, with_options
 from pwcf.cli.summaries import print_summary
 from pwcf.runs import RunFolder, header_from, settings_from
@@ -38,7 +36,7 @@ def _command(config: Path | None, json: bool, quiet: bool, **given: Any) -> None
 
     try:
         # What the user's own code prints is not the result.
-        with contextlib.redirect_stdout(sys.stderr):
+        with user_code():
             prepared = prepare(settings, asked)
             summary = execute(prepared, listeners(settings, quiet=quiet or json))
     except KeyboardInterrupt:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import typer
-from rich.markup import escape
 
 from pwcf._common.wording import share_text
-from pwcf.cli.console import Json, console, print_json, table
+from pwcf.cli.console import Json, console, print_json, safe, table
 from pwcf.cli.summaries import Runs, print_summary, summary_of
 from pwcf.runs import Header, RunSummary, find_runs
 
@@ -25,7 +24,7 @@ def _command(runs: Runs, json: Json = False) -> None:
         print_json(told[0] if len(told) == 1 else told)
         return
     for path, some in found.items():
-        console().print(f"[bold]{escape(str(path))}[/bold]")
+        console().print(f"[bold]{safe(str(path))}[/bold]")
         if list(some) == [path]:
             print_summary(*some[path])
         else:

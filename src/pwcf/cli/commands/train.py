@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -19,7 +18,7 @@ import typer
 
 from pwcf._common.text import parse_fraction
 from pwcf._common.wording import eps_text
-from pwcf.cli.console import INTERRUPTED, CommandError, Json, print_json
+from pwcf.cli.console import INTERRUPTED, CommandError, Json, print_json, user_code
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -105,7 +104,7 @@ def _command(
     if threads is not None:
         torch.set_num_threads(threads)
     # What the user's own code prints is not the result.
-    with contextlib.redirect_stdout(sys.stderr):
+    with user_code():
         problem = _problem(metric, radius)
         classifier, about = _classifier(model, weights, device, seed)
         images, labels, source = _samples(data, limit, classifier.bounds)
@@ -122,7 +121,7 @@ def _command(
         classifier,
     )
     try:
-        with contextlib.redirect_stdout(sys.stderr), _progress(not (quiet or as_json), epochs) as on_batch:
+        with user_code(), _progress(not (quiet or as_json), epochs) as on_batch:
             log = train(
                 classifier, images, labels, problem,
                 epochs=epochs, batch=batch, lr=lr, inner_steps=inner_steps, seed=seed,

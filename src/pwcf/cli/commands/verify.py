@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from pwcf.cli.console import Json, console, print_json, table
+from pwcf.cli.console import Json, Trust, console, print_json, safe, table, user_code
 
 if TYPE_CHECKING:
     from pwcf.runs.recheck import Rechecked
@@ -32,18 +29,28 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _command(
-    run: Run, model: Model = None, weights: Weights = None, data: Data = None, device: str = "cpu", json: Json = False
+    run: Run,
+    model: Model = None,
+    weights: Weights = None,
+    data: Data = None,
+    device: str = "cpu",
+    trust: Trust = False,
+    json: Json = False,
 ) -> None:
     from pwcf.runs import RunFolder, find_runs, header_from
     from pwcf.runs.recheck import Rechecked, recheck_run
     from pwcf.runs.resolve import Loader
+    from pwcf.runs.trust import check_trusted
 
     loader, found = Loader(), dict[Path, Rechecked]()
-    with contextlib.redirect_stdout(sys.stderr):  # what the user's own code prints is not the result
+    with user_code():  # what the user's own code prints is not the result
         for path in find_runs(run):
             folder = RunFolder(path)
             header = header_from(folder.header(), str(path))
             then = header.settings
+            if not trust:
+                asked = {name for name, value in (("model", model), ("data", data)) if value is not None}
+                check_trusted(then, str(path), asked | {"attacks"}, "name them with --model and --data, or add --trust")
             settings = replace(
                 then, model=model or then.model, weights=weights or then.weights, data=data or then.data, device=device
             )
@@ -68,9 +75,9 @@ def _as_json(path: Path, found: Rechecked) -> dict[str, Any]:
 def _print(found: Rechecked, name: str) -> None:
     out = console()
     for remark in found.remarks:
-        out.print(f"[yellow]note[/yellow] {escape(name + remark)}")
+        out.print(f"[yellow]note[/yellow] {safe(name + remark)}")
     hold = f"{found.hold} of {found.checked} points hold"
-    out.print(escape(f"{name}{hold}" if name else f"{hold}: {HOLD}"))
+    out.print(safe(f"{name}{hold}" if name else f"{hold}: {HOLD}"))
     if found.failed:
         shown = table(["sample", "what is wrong"], [[str(each.index), each.what] for each in found.failed[:SHOWN]])
         shown.columns[1].justify = "left"

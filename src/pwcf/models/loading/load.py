@@ -160,7 +160,7 @@ def load_model(
     else:
         classifier = _wrap(built.model, bounds, mean, std)
     _prepare(classifier.model, request)
-    found = fingerprint(classifier, built.name, built.content)
+    found = fingerprint(classifier, built.name, built.content, built.own)
     return LoadedModel(classifier, found, ", ".join([*built.about, *_normalisation_note(classifier)]))
 
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from pwcf._common.optional import name_and_version
 from pwcf._common.text import describe_error
-from pwcf._common.user_code import UserCodeError, load_named
+from pwcf._common.user_code import UserCodeError, kept_alive, load_named
 from pwcf.models.classifier import Classifier, Logits
 from pwcf.models.loading.request import BuiltModel, ModelError, ModelRequest
 from pwcf.models.loading.weights import name_and_checksum, put_weights, read_weights
@@ -34,7 +34,7 @@ def build(request: ModelRequest) -> BuiltModel:
     if request.weights is not None:
         put_weights(_module_in(model, request.spec), read_weights(request.weights), request.weights)
         about.append(name_and_checksum(request.weights))
-    return BuiltModel(model, f"python:{name}", tuple(about))
+    return BuiltModel(model, f"python:{name}", tuple(about), own=True)
 
 
 def _module_in(model: object, spec: str) -> nn.Module:
@@ -68,7 +68,8 @@ def _model_from(found: object, spec: str) -> Logits | Classifier:
             "write a function without arguments that returns the model, and name that"
         )
     try:
-        made: object = found()
+        with kept_alive():
+            made: object = found()
     except Exception as error:
         raise ModelError(
             f"model {spec}: the factory raised {describe_error(error)}; call it in Python to see where"

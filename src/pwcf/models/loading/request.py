@@ -57,6 +57,8 @@ class BuiltModel:
     std: Sequence[float] | None = None
     content: bytes = b""
     """the file of an exported program: part of the fingerprint, as tensors do not tell what is done with them"""
+    own: bool = False
+    """whether the user's own code has made it"""
 
 
 def import_library(module: str, spec: str, extra: str | None = None) -> Any:

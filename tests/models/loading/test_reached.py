@@ -1,0 +1,215 @@
+"""What a model's fingerprint sees of the user's own code: every file and every value that the model computes with."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pwcf.models.loading import load_model
+
+NETS = """
+import collections
+import functools
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+import nets_helper
+from nets_base import Base
+
+GAIN, LIMITS, CALLS = 1.0, [], 0
+Pair = collections.namedtuple("Pair", "low high")
+
+
+class Scaled:
+    def __init__(self, by):
+        self.by = by
+
+    def __call__(self, x):
+        return self.by * x
+
+
+class Slotted:
+    __slots__ = ("by",)
+
+
+def times(by):
+    return lambda *a: a[-1] * by
+
+
+def decorated(by):
+    def wrap(f):
+        @functools.wraps(f)
+        def inner(self, x):
+            return by * f(self, x)
+
+        return inner
+
+    return wrap
+
+
+class Net(Base):
+    kinds = [1]
+
+    def __init__(self, s):
+        super().__init__()
+        self.last = nn.Linear(4, 3)
+        self.steps, self.options = s["list"], {"a": {"b": s["nested"]}}
+        self.shift, self.table = torch.full((3,), s["tensor"]), np.full(3, s["array"])
+        self.act, self.post, self.cut = times(s["closure"]), Scaled(s["object"]), functools.partial(max, s["partial"])
+        self.some, self.pair, self.slots = {s["set"], "x"}, Pair(0, s["tuple"]), Slotted()
+        self.slots.by = s["slots"]
+        self.hidden = [nn.Linear(1, 1)]
+        with torch.no_grad():
+            self.hidden[0].weight.fill_(s["unregistered"])
+        self.register_buffer("scale", torch.tensor(s["buffer"]), persistent=False)
+        self.method = Scaled(s["method"]).__call__
+
+    def forward(self, x):
+        global CALLS
+        CALLS += 1
+        return self.last(x) * GAIN * nets_helper.FACTOR + sum(LIMITS) + self.shift
+
+
+def net():
+    global GAIN, LIMITS
+    s = json.loads((Path(__file__).parent / "settings.json").read_text())
+    torch.manual_seed(0)
+    made = Net(s)
+    GAIN, LIMITS, nets_helper.FACTOR, Net.kinds = s["global"], [s["global list"]], s["global of a module"], [s["class"]]
+    nets_helper.helped.by = s["function attribute"]
+    made.last.register_forward_hook(times(s["hook"]))
+    made.last.register_forward_pre_hook(lambda module, args: (args[0] * s["pre-hook"],))
+    made.helper = nets_helper.helped
+    if s["patched forward"]:
+        made.forward = functools.partial(Net.forward, made)
+    if s["patched layer"]:
+        made.last.forward = times(2)
+    if s["one more hook"]:
+        made.register_forward_hook(times(2))
+    made.chosen = {"a": (lambda x: x), "b": (lambda x: -x)}[s["lambda"]]
+    made.default = eval("lambda x, by=by: x", {"by": s["default"]})
+    made.wrapped = decorated(s["decorator"])(Net.forward)
+    return made
+
+
+def compiled():
+    return torch.compile(net())
+
+
+def plain():
+    s = json.loads((Path(__file__).parent / "settings.json").read_text())
+    weight, options = torch.ones(4, 3), [s["list"], Scaled(s["object"])]
+    return lambda x: x.flatten(1) @ weight * len(options)
+"""
+HELPER = """
+from nets_deep import deep
+FACTOR = 1.0
+
+
+def helped(x):
+    return deep(x)
+"""
+DEEP = """
+def deep(x):
+    from nets_late import late
+
+    return late(x)
+"""
+FILES = {
+    "nets.py": NETS,
+    "nets_helper.py": HELPER,
+    "nets_deep.py": DEEP,
+    "nets_late.py": "def late(x):\n    return x\n",
+    "nets_base.py": "from torch import nn\n\n\nclass Base(nn.Module):\n    def half(self, x):\n        return x / 2\n",
+    "nets_other.py": "UNUSED = 1\n",
+}
+SETTINGS: dict[str, Any] = {
+    "list": [1, 2], "nested": 1, "tensor": 0.0, "array": 1.0, "closure": 1.0, "object": 1.0, "partial": 1.0, "set": "a",
+    "tuple": 1, "slots": 1, "unregistered": 1.0, "buffer": 1.0, "method": 1.0, "global": 1.0, "global list": 1.0,
+    "global of a module": 1.0, "class": 1, "function attribute": 1, "hook": 1.0, "pre-hook": 1.0,
+    "patched forward": False, "patched layer": False, "one more hook": False, "lambda": "a", "default": 1.0,
+    "decorator": 1.0,
+}  # fmt: skip
+CHANGES = [
+    ("nets.py", "return self.last(x)", "return -self.last(x)"),
+    ("nets_helper.py", "return deep(x)", "return -deep(x)"),
+    ("nets_deep.py", "return late(x)", "return -late(x)"),
+    ("nets_late.py", "return x", "return -x"),  # imported only when it is called
+    ("nets_base.py", "return x / 2", "return x / 3"),
+    ("nets.py", "return by * f(self, x)", "return f(self, x)"),
+]
+OTHER = {"list": [1, 3], "set": "b", "lambda": "b"}
+
+
+def made_fingerprint(
+    place: Path, settings: dict[str, Any] | None = None, files: dict[str, str] | None = None, name: str = "net"
+) -> str:
+    place.mkdir(exist_ok=True)
+    for file, text in (FILES | (files or {})).items():
+        (place / file).write_text(text)
+    (place / "settings.json").write_text(json.dumps(SETTINGS | (settings or {})))
+    for module in [module for module in sys.modules if module.startswith("nets_")]:
+        del sys.modules[module]
+    sys.path[:] = [entry for entry in sys.path if not entry.startswith(str(place.parent))]
+    return load_model(f"{place / 'nets.py'}:{name}").fingerprint
+
+
+def other_value(changed: str) -> object:
+    old = SETTINGS[changed]
+    return OTHER[changed] if changed in OTHER else not old if isinstance(old, bool) else old + 1
+
+
+@pytest.fixture
+def usual(tmp_path: Path) -> str:
+    return made_fingerprint(tmp_path / "usual")
+
+
+@pytest.mark.parametrize("changed", sorted(SETTINGS))
+def test_a_value_that_a_model_computes_with_is_part_of_it(tmp_path: Path, usual: str, changed: str) -> None:
+    """No line of code differs: the values come from a file that is read while the model is made."""
+    assert made_fingerprint(tmp_path / "changed", {changed: other_value(changed)}) != usual
+
+
+@pytest.mark.parametrize(("file", "old", "new"), CHANGES)
+def test_the_whole_of_the_files_that_a_model_reaches_is_part_of_it(
+    tmp_path: Path, usual: str, file: str, old: str, new: str
+) -> None:
+    assert old in FILES[file]
+    assert made_fingerprint(tmp_path / "changed", files={file: FILES[file].replace(old, new)}) != usual
+
+
+@pytest.mark.parametrize("changed", ["list", "object"])
+def test_values_around_a_function_are_part_of_it(tmp_path: Path, changed: str) -> None:
+    values = ({}, {changed: [1, 3] if changed == "list" else 2.0})
+    before, after = (made_fingerprint(tmp_path / str(i), one, name="plain") for i, one in enumerate(values))
+    assert before != after
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch about itself, where it compiles
+def test_another_process_finds_the_same(tmp_path: Path, usual: str) -> None:
+    compiled = made_fingerprint(tmp_path / "usual", name="compiled")
+    spec = str(tmp_path / "usual" / "nets.py:")
+    code = f"""
+from pwcf.models.loading import load_model
+for name in ("net", "compiled"):
+    print(load_model({spec!r} + name).fingerprint)
+"""
+    environment = {**os.environ, "PYTHONHASHSEED": "7"}  # sets and addresses are in another order there
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+    assert found.stdout.split() == [usual, compiled]
+
+
+def test_what_does_not_count_is_not_part_of_it(tmp_path: Path, usual: str) -> None:
+    assert made_fingerprint(tmp_path / "moved") == usual
+    assert made_fingerprint(tmp_path / "comment", files={"nets_deep.py": "# for the better\n" + DEEP}) == usual
+    assert made_fingerprint(tmp_path / "unused", files={"nets_other.py": "UNUSED = 2\n"}) == usual
