@@ -20,6 +20,7 @@ from pwcf.cli import main
 from pwcf.cli.progress import Tally
 from pwcf.report import TABLES, Choices, figures, tables
 from pwcf.report.page.payload import payload_of
+from pwcf.runs.folder import rows_as_bytes
 from runfolders import MODEL, Place, make_place
 
 # Logits of a few samples are not finite.
@@ -238,7 +239,7 @@ def test_alone_means_the_same_in_the_terminal_and_in_agreements(
         ]
         place_of = rows.column_names.index("status")
         kept = rows.schema.field("status").type
-        pyarrow.parquet.write_table(rows.set_column(place_of, "status", pyarrow.array(status, kept)), path)
+        path.write_bytes(rows_as_bytes(rows.set_column(place_of, "status", pyarrow.array(status, kept))))
     assert alone_in({"other": other, "few": folders["few"]}, capsys) == [0, 0]
 
 
@@ -256,5 +257,5 @@ def rewrite_radii(folder: Path, values: list[float]) -> None:
     for name, column in replaced.items():
         place = rows.column_names.index(name)
         rows = rows.set_column(place, name, pyarrow.array(column, rows.schema.field(name).type))
-    pyarrow.parquet.write_table(rows, path)
+    path.write_bytes(rows_as_bytes(rows))
     assert torch.equal(pwcf.load_run(folder, tensors=False).radius, torch.tensor(values, dtype=torch.float64))

@@ -29,6 +29,7 @@ from pwcf.report.page.runs import PageRun, embedded_json, tones
 from pwcf.report.registry import FigureKind, TableKind
 from pwcf.report.table_format import Table
 from pwcf.runs import RunFolder, load_run
+from pwcf.runs.folder import write_json
 from runfolders import Place
 
 # Names as an enemy would choose them; as folders they are classes, as files models.
@@ -207,7 +208,7 @@ def test_images_are_stored_once_for_all_runs_and_checked(grey: Place, tmp_path: 
     moved.mkdir()
     for path in (grey.path / "first-l2").iterdir():
         (moved / path.name).write_bytes(path.read_bytes())
-    (moved / "header.json").write_text(json.dumps(header))
+    write_json(moved / "header.json", header)
     payload = payload_of([moved])
     assert "not those of the run" in payload.remarks[0]
     assert all(each["picture"] is None for each in payload.content["samples"])
@@ -215,7 +216,7 @@ def test_images_are_stored_once_for_all_runs_and_checked(grey: Place, tmp_path: 
     assert any(payload.content["runs"][0]["rows"]["adversarial_picture"])
     # Nor is anything made up where there are none.
     header["settings"]["data"] = str(tmp_path / "gone.npz")
-    (moved / "header.json").write_text(json.dumps(header))
+    write_json(moved / "header.json", header)
     remarks = payload_of([moved]).remarks
     assert len(remarks) == 1
     assert "gone.npz" in remarks[0]
@@ -869,7 +870,7 @@ def test_a_file_that_has_changed_has_a_number(mixed: Place, tmp_path: Path) -> N
         (moved / path.name).write_bytes(path.read_bytes())
     header = json.loads((moved / "header.json").read_text())
     header["settings"]["data"] = str(mixed.path / "data.npz")
-    (moved / "header.json").write_text(json.dumps(header))
+    write_json(moved / "header.json", header)
     content = payload_of([mixed.path / "plain", moved]).content
     assert [each["data"] for each in content["curves"]] == ["data.npz (1)", "data.npz (2)"]
 

@@ -83,7 +83,7 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         text = read_file(path).decode("utf-8")
     except FileNotFoundError:
-        raise CommandError(f"{path}: no such file; check the name") from None
+        raise CommandError(f"{path}: cannot be read: no such file; check the name") from None
     except UnicodeDecodeError as error:
         raise CommandError(f"{path}: expected UTF-8 ({error})") from error
     content = _toml(path, text) if path.suffix == ".toml" else _yaml(path, text)

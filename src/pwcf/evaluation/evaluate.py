@@ -137,7 +137,8 @@ def _classifier(model: Callable[[Tensor], Tensor] | Classifier, bounds: tuple[fl
 
 def _check_count(name: str, value: int, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value < MOST:
-        raise ValueError(f"{name}: expected an integer >= {least} (below 2^53), found {brief(value)}")
+        most = " (below 2^53)" if isinstance(value, int) and value >= MOST else ""
+        raise ValueError(f"{name}: expected an integer >= {least}{most}, found {brief(value)}")
 
 
 def _box(classifier: Classifier, images: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:

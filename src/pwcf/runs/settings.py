@@ -86,7 +86,8 @@ class Settings:
         for name in ("budget", "limit", "resize", "crop", "threads", "batch", "chunk", "workers", "restarts"):
             value = getattr(self, name)
             if value is not None and not 1 <= value <= LARGEST:
-                raise RunError(f"{name}: expected an integer > 0 (at most 2^53), found {brief(value)}")
+                most = "" if value < 1 else " (at most 2^53)"
+                raise RunError(f"{name}: expected an integer > 0{most}, found {brief(value)}")
         for name in PATHS:
             if "\0" in (getattr(self, name) or ""):
                 raise RunError(f"{name}: expected a path, found one with a NUL character: {brief(getattr(self, name))}")
