@@ -105,6 +105,8 @@ CUTS_L1: Cuts = (
 GAINS = 2.0
 # Points within so many eps are polished, unless they are as near as one that was.
 POLISH_WITHIN, SAME = 1.05, 0.999
+# At the end points within so many eps are polished as those of min-radius are.
+JUST_BEYOND = 1.02
 # Landmarks lead farther away where their radii are this many times those of the others.
 FARTHER = 1.05
 # From this wave on, counted from 0, landmarks that lead farther away are left out.
@@ -186,6 +188,9 @@ class WavesWithinEps(LmnSearch):
     def run_waves(self, limit: Tensor) -> None:
         """Waves until every image is broken, given up or has used up its ``limit`` (n,) of passes."""
         radii = []
+        steps = min(self.plan.last_enough, self.plan.last_share * self.task.budget / 2)
+        last = self.plan.last(self.table.targets.shape[1], round(steps))
+        limit = limit - 2 * sum(stage.steps for stage in last)
         for number, wave in enumerate(self._in_turn()):
             least = min(self._most_passes(place) for place, _ in wave.starts)
             left = (limit - self.passes()).to(self.centre.device)
@@ -203,6 +208,14 @@ class WavesWithinEps(LmnSearch):
             self._give_up(number)
         if len(radii) >= SEVERAL:
             self.still_helping = ~self.hopeless & super()._open() & (radii[-1] < CLEARLY * radii[len(radii) // 2])
+        self._settle(last)
+
+    def _settle(self, stages: Sequence[Stage]) -> None:
+        """Bring the best points that are just beyond eps to the bottom of the minimum they are in."""
+        self.hopeless = self._is_beyond(JUST_BEYOND) | torch.isinf(self.table.best()[0])
+        self.working = torch.ones_like(self.working)
+        for stage in stages:
+            self.stage(stage, 0)
 
     def _polish(self, limit: Tensor) -> None:
         """Improve the best points that are just beyond eps, if they are new."""
