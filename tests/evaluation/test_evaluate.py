@@ -11,6 +11,8 @@ from torch import Tensor, nn
 import pwcf
 from pwcf import Classifier, MaxLoss, MinRadius, Status, evaluate
 from pwcf.attacks import Answer, Attack, Task
+from pwcf.attacks.lmn import farthest_points
+from pwcf.metrics import as_metric
 
 ROWS, N, CLASSES = 10, 24, 4
 METRICS = pytest.mark.parametrize("metric", ["l1", "l1.5", "l2", "l4", "linf"])
@@ -99,7 +101,10 @@ def test_max_loss_finds_what_is_within_eps_and_nothing_else(metric: str) -> None
 
 @METRICS
 def test_max_loss_goes_the_way_of_min_radius(metric: str) -> None:
-    """What one finds at some radius the other finds at an eps just above it, also where minima are many."""
+    """What one finds at some radius the other finds at an eps just above it, also where minima are many.
+
+    It needs a few passes more, for its first steps.
+    """
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(N, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 6)).double()
     with torch.no_grad():
@@ -108,11 +113,9 @@ def test_max_loss_goes_the_way_of_min_radius(metric: str) -> None:
     images = torch.rand(40, N, dtype=torch.float64)
     labels = net(images).argmax(1)
     radius = evaluate(net, images, labels, MinRadius(metric), budget=700).radius
-    run = evaluate(net, images, labels, MaxLoss(metric, eps=1.05 * radius))
-    assert run.adversarial.sum() >= 39  # it looks for less than the nearest point, and may miss one in forty
-    assert run.passes.total.double().mean() < 200
-    # Nor does it miss many that are hardly inside.
-    assert evaluate(net, images, labels, MaxLoss(metric, eps=1.001 * radius)).adversarial.sum() >= 36
+    budget = 700 + farthest_points.passes(as_metric(metric))
+    run = evaluate(net, images, labels, MaxLoss(metric, eps=1.001 * radius), budget=budget)
+    assert run.adversarial.all()
 
 
 def test_a_sample_has_the_same_answer_whatever_is_beside_it() -> None:

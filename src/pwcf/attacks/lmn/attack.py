@@ -72,9 +72,7 @@ class Lmn(Attack):
         return needs_slope(problem)
 
     def __call__(self, task: Task) -> Answer:
-        from pwcf.attacks.lmn.within_eps import applies, within_eps  # which is a search, too
-
-        return within_eps(task) if applies(task) else LmnSearch(task).run()
+        return LmnSearch(task).run()
 
 
 @dataclass
@@ -99,11 +97,11 @@ class LmnRows:
     """(r,) the class of best_x"""
 
     def take(self, rows: Tensor) -> LmnRows:
-        return type(self)(**{name: value[rows] for name, value in vars(self).items()})
+        return LmnRows(**{name: value[rows] for name, value in vars(self).items()})
 
 
 class LmnSearch:
-    """A min-radius search. Where ``within_eps`` does not apply, max-loss is the same search, ended at eps."""
+    """A min-radius search; max-loss is the same search after a few steps of its own, ended at eps."""
 
     def __init__(self, task: Task) -> None:
         self.task, self.metric = task, task.problem.metric
@@ -126,10 +124,7 @@ class LmnSearch:
         Stages are made from the budget, unless there is a plan.
         """
         limit = self.passes() + self.task.budget
-        if self.eps is None:
-            logits = self.task.model.logits(self.task.images, self.task.samples)
-        else:
-            radius, points, logits = farthest_points.first_steps(self)
+        logits = self.task.model.logits(self.task.images, self.task.samples)
         budget = self.task.budget - (self.task.known is not None)  # a look at what is known
         if plan is None and self.eps is None:
             parts = endless(self.metric, budget, 2 if self.task.problem.targeted else logits.shape[1])
@@ -141,9 +136,7 @@ class LmnSearch:
         plan = plan or stages(self.metric, budget, 2 if self.task.problem.targeted else logits.shape[1])
         self._begin(self._choose_targets(logits, max(stage.targets for stage in plan)))
         if self.eps is not None:
-            found = torch.isfinite(radius).nonzero().squeeze(1)
-            first = torch.zeros_like(found)
-            self.table.store(found, first, radius[found], points[found], self.table.targets[found, first])
+            farthest_points.try_farthest_points(self)
         still_helping, ends = None, []
         restarts = [number for number, stage in enumerate(plan) if stage.is_restart]
         for number, stage in enumerate(plan):
@@ -249,7 +242,7 @@ class LmnSearch:
         """The columns of a first look, in waves; None for other stages, where the table tells which.
 
         In max-loss most images that can be broken are broken by their first row, and their other rows need not begin.
-        Min-radius has waves too where rows learn of each other.
+        The last wave is for images near eps. Min-radius has waves too where rows learn of each other.
         """
         if stage.start != "image":
             return [None]
@@ -266,6 +259,8 @@ class LmnSearch:
         """
         ends = torch.full_like(self.centre[:, 0], torch.inf)
         is_open = self._open()
+        if columns is not None and columns[0] >= WAVES[-1]:
+            is_open = is_open & ~self._is_beyond(stage.far)
         open_images = is_open.nonzero().squeeze(1)
         if not len(open_images):
             return ends
@@ -482,13 +477,6 @@ class LmnSearch:
 
         c is that towards the targets (r,), scaled so that the largest entry of the gradient is 1.
         """
-        _, wrong, other, c, g = self.linearise_with_logits(image, x, targets)
-        return wrong, other, c, g
-
-    def linearise_with_logits(
-        self, image: Tensor, x: Tensor, targets: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """The logits (r, classes) at x, and what ``linearise`` tells."""
         labels, targeted = self.task.labels[image], self.task.problem.targeted
 
         def condition(logits: Tensor, some: slice) -> Tensor:
@@ -506,8 +494,7 @@ class LmnSearch:
         c, g = c / scale, g / scale.unsqueeze(1)
         # A logit is a sum of about g_i x_i: of this size is what is rounded.
         terms = scale * g.norm(dim=1) * x.norm(dim=1)
-        wrong = is_surely_wrong(logits, labels, targeted, terms)
-        return logits, wrong, mask_label(logits, labels).argmax(1), c, g
+        return is_surely_wrong(logits, labels, targeted, terms), mask_label(logits, labels).argmax(1), c, g
 
 
 def _best_of_each(rows: LmnRows) -> Tensor:

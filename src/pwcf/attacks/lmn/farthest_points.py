@@ -6,10 +6,9 @@ take: these look for the nearest point, which is more than is asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
 
 from pwcf.attacks.base import ANY
 from pwcf.attacks.feasible_set import FeasibleSet
@@ -27,40 +26,25 @@ def passes(metric: Metric) -> int:
     return 2 * (STEPS + 1) if _has_oracle(metric) else 0
 
 
-class FirstSteps(NamedTuple):
-    """What the steps of n images have led to."""
-
-    radius: Tensor
-    """(n,) of misclassified points within eps, inf where none was found"""
-    points: Tensor
-    """(n, entries) these points; elsewhere where the steps ended"""
-    logits: Tensor
-    """(n, classes) at the images"""
-
-
-def first_steps(search: LmnSearch) -> FirstSteps:
-    """Look for misclassified points within eps, for a search at its beginning."""
+def try_farthest_points(search: LmnSearch) -> None:
+    """Store misclassified points within eps, of images that a few steps break."""
     assert search.eps is not None
-    image = torch.arange(len(search.centre), device=search.centre.device)
-    radius, points = torch.full_like(search.centre[:, 0], torch.inf), search.centre.clone()
     if not _has_oracle(search.metric):
-        return FirstSteps(radius, points, search.task.model.logits(search.task.images, search.task.samples))
-    x, at_image = search.centre, None
+        return
+    image = torch.arange(len(search.centre), device=search.centre.device)
     ball = FeasibleSet(search.centre, search.eps.double(), search.lower, search.upper, search.metric, search.shape)
+    x = search.centre
     for step in range(STEPS + 1):
-        logits, wrong, _, _, g = search.linearise_with_logits(image, x, torch.full_like(image, ANY))
-        at_image = logits if at_image is None else at_image
-        distance = search.metric(ball.centre, x)
-        found = wrong & (distance <= ball.eps)
-        radius[image[found]], points[image] = distance[found], x
+        wrong, reached, _, g = search.linearise(image, x, torch.full_like(image, ANY))
+        radius = search.metric(ball.centre, x)
+        found = wrong & (radius <= ball.eps)
+        search.table.store(image[found], torch.zeros_like(image[found]), radius[found], x[found], reached[found])
         left = (~found).nonzero().squeeze(1)
         if step == STEPS or not len(left):
-            break
+            return
         image, ball, x, g = image[left], ball.select(left), x[left], g[left]
         slope = torch.where(ball.upper > ball.lower, torch.nan_to_num(g, 0.0, 0.0, 0.0), 0.0)
         x = ball.inside(torch.lerp(x, ball.vertex(-slope), 2 / (step + 2)))
-    assert at_image is not None
-    return FirstSteps(radius, points, at_image)
 
 
 def _has_oracle(metric: Metric) -> bool:

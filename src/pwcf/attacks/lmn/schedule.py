@@ -106,6 +106,8 @@ DEEP_RESTARTS = 6
 SHORTEST_LOOK = 7
 # Radii in a metric that hardly sees some directions may fall by as much after a restart.
 GENERAL_HOPELESS = (30.0, 15.0)
+L2_HOPELESS, LINF_HOPELESS = (1.8, 1.5, 1.3, 1.2, 1.12), (1.2, 1.15, 1.08, 1.05, 1.03)
+L1_FAR, L1_HOPELESS = 2.2, (2.2, 1.9, 1.6, 1.35, 1.2)
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,8 @@ class Stage:
     """where the rows start, if one is of another class; with start "noise" only for images without any point so far"""
     evaluations: int = 0
     """of the general solver, for each target"""
+    far: float = math.inf
+    """max-loss: images whose radius after the likeliest targets is more than this many eps leave out the others"""
     hopeless: float = math.inf
     """max-loss: images whose radius after this stage is more than this many eps are given up"""
     polish: Phase | None = None
@@ -171,9 +175,11 @@ class SearchPlan:
     restart_steps: int
     last: Callable[[int, int], tuple[Stage, ...]]
     """stages for at most this many targets and this many steps together"""
-    hopeless: Sequence[float] = ()
-    """max-loss: limits after the first restart, the second, ...; the last one holds from there on. Norms with structure
-    have a search of their own (``within_eps``)"""
+    far: float
+    """see ``Stage``: those images go straight to the first restart"""
+    hopeless: Sequence[float]
+    """limits after the first restart, the second, ...; the last one holds from there on. Replayed on the searches of 48
+    images of ten networks with six eps each, those of l1, l2 and linf lose none, nine and none of 2880 answers"""
     end: Stage | None = None
     """a last stage whatever the budget"""
     last_share: float = LAST_SHARE
@@ -206,6 +212,8 @@ def _smooth(
     metric: HasHalfspaceStep,
     schedule: StepSchedule = L2_SCHEDULE,
     polish: StepSchedule = L2_POLISH_SCHEDULE,
+    far: float = 1.5,
+    hopeless: Sequence[float] = (3.0, 2.5, 1.8, 1.6, 1.5),
 ) -> SearchPlan:
     """For l2, and for every norm whose rule pulls as l2's does; the general solver finds the last digits."""
 
@@ -220,7 +228,7 @@ def _smooth(
     restarts = [phases(replace(schedule, margin=margin)) for margin in MARGINS]
     short = replace(SHORT_SCHEDULE, momentum=min(SHORT_SCHEDULE.momentum, schedule.momentum))
     return SearchPlan(
-        *_reaching(rule, short, metric), phases(schedule), restarts, 30, last,
+        *_reaching(rule, short, metric), phases(schedule), restarts, 30, last, far, hopeless,
         polish=Phase(rule, polish, POLISH_STEPS),
         first_hop=FIRST_HOP,
     )  # fmt: skip
@@ -235,7 +243,7 @@ def _linf() -> SearchPlan:
         return (Stage(targets, "best", (Phase(LinfRule(), LINF_POLISH_SCHEDULE, steps // targets),)),)
 
     return SearchPlan(
-        *_reaching(SHORT_LINF_RULE, SHORT_LINF_SCHEDULE), phases, [phases], 33, last,
+        *_reaching(SHORT_LINF_RULE, SHORT_LINF_SCHEDULE), phases, [phases], 33, last, 1.2, LINF_HOPELESS,
         polish=Phase(LinfRule(), LINF_POLISH_SCHEDULE, POLISH_STEPS), first_hop=FIRST_HOP,
     )  # fmt: skip
 
@@ -269,7 +277,9 @@ def _l1() -> SearchPlan:
         restarts,
         30,
         last,
-        end=vertex,
+        L1_FAR,
+        L1_HOPELESS,
+        vertex,
         polish=Phase(l1_rule, L1_POLISH_SCHEDULE, L1_POLISH_STEPS),
         first_hop=FIRST_HOP_L1,
     )
@@ -296,7 +306,9 @@ def _general() -> SearchPlan:
 
     restarts = [by_way_of_l2, *(phases(replace(GENERAL_SCHEDULE, margin=margin)) for margin in MARGINS)]
     part = phases(GENERAL_SCHEDULE)
-    return SearchPlan(by_way_of_l2, part, part, restarts, GENERAL_RESTART, last, GENERAL_HOPELESS, depth_first=True)
+    return SearchPlan(
+        by_way_of_l2, part, part, restarts, GENERAL_RESTART, last, math.inf, GENERAL_HOPELESS, depth_first=True
+    )
 
 
 def plan_for(metric: Metric) -> SearchPlan:
@@ -309,10 +321,11 @@ def plan_for(metric: Metric) -> SearchPlan:
     if p == math.inf:
         return _linf()
     if p == 2:
-        return _smooth(l2_rule, L2())
+        return _smooth(l2_rule, L2(), hopeless=L2_HOPELESS)
     if p is not None and p > 2:
         return _smooth(NormRule(metric), metric, STEEP_SCHEDULE, STEEP_POLISH_SCHEDULE)
-    plan = _smooth(NormRule(metric), metric)
+    # Between l1 and l2, and in norms of which nothing is known, first radii may be as far off as those of l1.
+    plan = _smooth(NormRule(metric), metric, far=L1_FAR, hopeless=L1_HOPELESS)
     if p is not None:
         return plan
     # The pull of a norm that weighs entries differently creeps towards the answer (weights from .3 to 3: .4 % off).
@@ -352,7 +365,7 @@ def stages(metric: Metric, budget: int, classes: int) -> tuple[Stage, ...]:
     if steps < ENOUGH_FOR_RESTARTS:
         return short
     wanted = max(SHORT_TARGETS, round(FIRST_SHARE * steps / FIRST_STEPS))
-    first = Stage(min(FIRST_TARGETS, others, wanted), "image", plan.first(FIRST_STEPS))
+    first = Stage(min(FIRST_TARGETS, others, wanted), "image", plan.first(FIRST_STEPS), far=plan.far)
     last = plan.last(others, round(min(plan.last_enough, plan.last_share * steps)))
     rest, targets = steps - first.steps - sum(stage.steps for stage in last), min(RESTART_TARGETS, others)
     count = max(1, rest // (targets * plan.restart_steps))
@@ -422,7 +435,7 @@ def endless(metric: Metric, budget: int, classes: int) -> EndlessPlan | None:
     if steps < ENOUGH_FOR_LONG:
         return None
     first: tuple[Stage, ...] = (
-        Stage(min(FIRST_TARGETS, others), "image", plan.first(FIRST_STEPS), polish=plan.polish),
+        Stage(min(FIRST_TARGETS, others), "image", plan.first(FIRST_STEPS), far=plan.far, polish=plan.polish),
     )
     if plan.depth_first:
         first = *first, Stage(1, "best", plan.first(DEEP_ENOUGH))
@@ -450,7 +463,7 @@ def _deep(plan: SearchPlan, steps: int, others: int) -> tuple[Stage, ...]:
         rest = steps - sum(look.steps for look in looks)
         return *looks, Stage(1, "best", plan.short_further(rest))
     first_targets = min(FIRST_TARGETS, others, max(SHORT_TARGETS, round(LOOK_SHARE * steps / FIRST_STEPS)))
-    first = Stage(first_targets, "image", plan.first(FIRST_STEPS))
+    first = Stage(first_targets, "image", plan.first(FIRST_STEPS), far=plan.far)
     rest = steps - first.steps
     further = plan.first(min(DEEP_ENOUGH, round(DEEP_SHARE * rest)))
     deep = Stage(1, "best", further)
@@ -468,8 +481,6 @@ def _deep(plan: SearchPlan, steps: int, others: int) -> tuple[Stage, ...]:
 
 def _giving_up(restarts: Sequence[Stage], limits: Sequence[float]) -> list[Stage]:
     """Set the limits of restarts. They were measured with three rows each; with fewer it takes more restarts."""
-    if not limits:
-        return list(restarts)
     judged, rows = [], 0
     for stage in restarts:
         rows += stage.targets
