@@ -726,7 +726,7 @@ def test_extremes_a_model_that_is_always_wrong_and_one_that_is_never(browser, tm
 
 def test_hostile_names_are_text_and_run_nothing(browser, colour: Place, tmp_path: Path) -> None:
     title = f"</title><script>alert(3)</script>{HOSTILE}"
-    page = write_page([colour.path / "out"], tmp_path / "report.html", title=title)
+    page = write_page([colour.path / "out"], tmp_path / "report.html", title=title, data=str(colour.path / "images"))
     assert page.remarks == []
     visit = Visit(browser, page.path)
     assert visit.page.locator("h1").inner_text() == title

@@ -61,7 +61,7 @@ def nearest_text(near: Mapping[str, float]) -> str:
         near: what ``statistics.nearest_seen`` returns, not empty.
     """
     return (
-        f"nearest misclassified point {near['median']:.3g} eps away (median of {near['samples']:.0f} not broken; "
+        f"nearest adversarial point {near['median']:.3g} eps away (median of {near['samples']:.0f} not broken; "
         f"least {near['least']:.3g}), {near['agreement']:.0f} of {near['searches']:.0f} searches ended there (median)"
     )
 
