@@ -73,6 +73,9 @@ def code_changes(place: Place) -> Found:
     for name in reached.SETTINGS:
         changed = reached.made_fingerprint(place.path / "changed", {name: reached.other_value(name)})
         found[name] = None if changed != usual else "the same fingerprint"
+    for name in reached.MADE_OF_V:
+        one, two = (reached.made_of(place.path / "made", name, value) for value in (1, 2))
+        found[f"made of another value: {name}"] = None if one != two else "the same fingerprint"
     for file, old, new in reached.CHANGES:
         files = {file: reached.FILES[file].replace(old, new)}
         changed = reached.made_fingerprint(place.path / "changed", files=files)
@@ -127,6 +130,10 @@ def main_program() -> None:
             lambda: kills(make_place(larger, 300)),
         ),
         "damage": ("kinds of damage to header, rows and points", lambda: tried(lambda: faults.damaged_files(place))),
+        "exchanged files": (
+            "intact files of another run or shard, headers that say what cannot be, in every command",
+            lambda: tried(lambda: faults.exchanged_files(place)),
+        ),
         "outputs": (
             "pipes, links, devices, folders in the place of outputs",
             lambda: tried(lambda: faults.outputs(place)),
@@ -157,6 +164,7 @@ def main_program() -> None:
     )
     print(tail)
     if given.out is not None:
+        given.out.mkdir(parents=True, exist_ok=True)
         (given.out / "faults.md").write_text(HEAD + "\n".join(lines) + "\n" + tail, "utf-8")
     sys.exit(0 if all_held else 1)
 

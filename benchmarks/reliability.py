@@ -32,7 +32,7 @@ NETS = (
 )  # fmt: skip
 # Further metrics, on one net each: other l_p, and the perceptual distance over AlexNet's features.
 OTHERS = {"l1.5": "cifar10_kw_l2_36", "l8": "mnist_fc_256x2", "pd": "cifar10_cnn_a_adv"}
-FITTED = ("cifar10_cnn_a_adv4", "mnist_kw_linf01", "fmnist_kw_linf01")
+FITTED = ("cifar10_cnn_a_adv", "cifar10_cnn_a_adv4", "mnist_kw_linf01", "fmnist_kw_linf01")
 LONGER, AT_LEAST = 10, 20_000
 SMALL = 2000
 FALSE, FALSE_BY_FAR = 0.01, 0.1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -21,6 +21,7 @@ from pwcf.report import figures
 
 Traces = Mapping[str, Sequence[analysis.Trace]]
 BUDGET = 1000
+PUBLISHED = Pwcf.as_published()
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,10 @@ def _searched(
 def _folding(path: Path) -> None:
     """One variant after the other, timed."""
     traces: dict[str, Sequence[analysis.Trace]] = {}
-    for name, attack in {"box folded": Pwcf(starts=1), "1568 constraints": Pwcf(starts=1, fold=False)}.items():
+    for name, attack in {
+        "box folded": replace(PUBLISHED, starts=1),
+        "1568 constraints": replace(PUBLISHED, starts=1, fold=False),
+    }.items():
         began = time.process_time()
         problem = pwcf.MaxLoss("l2", 0.5)
         (found,) = _searched(problem, {name: attack}, "mnist_fc_256x2", "mnist", budget=100).values()
@@ -62,7 +66,10 @@ def _folding(path: Path) -> None:
 
 
 def _linf_form(path: Path) -> None:
-    variants = {"entry by entry, folded": Pwcf(starts=1), "max norm as it is": Pwcf(starts=1, reformulate=False)}
+    variants = {
+        "entry by entry, folded": replace(PUBLISHED, starts=1),
+        "max norm as it is": replace(PUBLISHED, starts=1, reformulate=False),
+    }
     figures.save(figures.trajectories(_searched(pwcf.MaxLoss("linf", 0.03), variants)), path)
 
 
@@ -77,21 +84,24 @@ def _l1_form(path: Path) -> None:
     runs = {
         name: pwcf.evaluate(net, images[right], labels[right], pwcf.MinRadius("l1"), attacks=attack, budget=BUDGET)
         for name, attack in {
-            "with slacks": Pwcf(starts=1, name="with slacks"),
-            "l1 norm as it is": Pwcf(starts=1, reformulate=False, name="l1 norm as it is"),
+            "with slacks": replace(PUBLISHED, starts=1, name="with slacks"),
+            "l1 norm as it is": replace(PUBLISHED, starts=1, reformulate=False, name="l1 norm as it is"),
         }.items()
     }
     figures.save(figures.radii_by_sample(runs), path)
 
 
 def _rescaling(path: Path) -> None:
-    variants = {"rescaled by sqrt(n)": Pwcf(starts=1), "not rescaled": Pwcf(starts=1, rescale=False)}
+    variants = {
+        "rescaled by sqrt(n)": replace(PUBLISHED, starts=1),
+        "not rescaled": replace(PUBLISHED, starts=1, rescale=False),
+    }
     figures.save(figures.trajectories(_searched(pwcf.MinRadius("linf"), variants)), path)
 
 
 def _clipping(path: Path) -> None:
     variants = {
-        f"{loss}{', clipped' if clip else ''}": Pwcf(starts=1, loss=loss, clip=clip, remember=clip)
+        f"{loss}{', clipped' if clip else ''}": replace(PUBLISHED, starts=1, loss=loss, clip=clip, remember=clip)
         for loss in ("ce",) for clip in (True, False)
     }  # fmt: skip
     figures.save(figures.trajectories(_searched(pwcf.MaxLoss("l2", 1.0, "ce"), variants)), path)

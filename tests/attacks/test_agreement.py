@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pwcf.attacks.agreement import FAR, FEW, HALF_LIFE, HOP, MISLED, NEAR, Searches, agreement_of
-from pwcf.metrics import L2, Linf, Metric
+from pwcf.attacks.agreement import FAR, FEW, HALF_LIFE, HALF_LIFE_LINF, HOP, MISLED, NEAR, Searches, agreement_of
+from pwcf.metrics import L1, L2, Linf, Metric
 
 INF, NAN = torch.inf, torch.nan
 
@@ -40,6 +40,12 @@ def test_in_linf_one_more_must_agree() -> None:
     assert _gain([1.0] * 6, began, Linf()) == _gain([1.0] * 5, began[:5], L2())
 
 
+def test_in_l1_more_of_them_must_have_begun_near_the_image() -> None:
+    ends, began = [1.0] * 5, [NEAR, NEAR, NEAR, FAR, FAR]
+    assert _gain(ends, began, L2()) == _gain(ends, [NEAR] * 4 + [FAR], L1()) == 0.01
+    assert _gain(ends, began, L1()) > 0.05
+
+
 def test_searches_from_far_away_prove_little_by_themselves() -> None:
     assert _gain([INF, *[1.0] * 5], [NEAR] + [FAR] * 5) > 0.05
     assert _gain([1.0] * 6, [NEAR] + [FAR] * 5) > 0.05
@@ -49,8 +55,9 @@ def test_searches_from_far_away_prove_little_by_themselves() -> None:
 def test_searches_in_a_row_that_find_nothing_nearer_halve_what_may_be_left(later: int) -> None:
     """Whatever they are; the radius was reached by the third of these, up to 1 %."""
     ends, began = [INF, 1.02, 1.005, *[1.0] * (FEW - 1)], [NEAR, FAR, FAR, *[FAR] * (FEW - 1)]
-    gain = _gain(ends + [3.0] * later, began + [HOP] * later)
-    assert gain == pytest.approx(MISLED * 2 ** (-(FEW - 1 + later) / HALF_LIFE))
+    for metric, half_life in ((L2(), HALF_LIFE), (L1(), HALF_LIFE), (Linf(), HALF_LIFE_LINF)):
+        gain = _gain(ends + [3.0] * later, began + [HOP] * later, metric)
+        assert gain == pytest.approx(MISLED * 2 ** (-(FEW - 1 + later) / half_life))
 
 
 def test_where_hardly_any_search_agrees_more_of_them_prove_nothing() -> None:

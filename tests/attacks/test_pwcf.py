@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pwcf import MaxLoss, MinRadius
+from pwcf import MaxLoss, MinRadius, evaluate
 from pwcf._common.rng import noise_of, seeds_of
 from pwcf.attacks.base import Attack, Task
 from pwcf.attacks.pwcf import Pwcf
@@ -102,6 +102,65 @@ def test_radii_of_linear_classifiers(norm: str, median: float) -> None:
         assert (ratio <= 1.02).all()
 
 
+@NORMS
+def test_native_bounds_are_nearly_exact_where_folds_are_not(norm: str) -> None:
+    net = Linear()
+    task = net.task(MinRadius(norm), 800)
+    checked = _checked(task, Pwcf()(task).points)
+    assert checked.adversarial.all()
+    assert isinstance(task.problem.metric, Lp)
+    ratio = checked.distance / net.radii(task.problem.metric.dual)
+    assert (ratio >= 1 - 1e-4).all()
+    assert (ratio <= 1.01).all()
+
+
+@NORMS
+def test_every_technique_of_the_default_can_be_switched_off(norm: str) -> None:
+    net = Linear()
+    for problem in (MinRadius(norm), MaxLoss(norm, 1.5 * net.radii(MinRadius(norm).metric.dual))):
+        for changes in ({"native": False}, {"descend": False}, {"aim": False}, {"native": False, "descend": False}):
+            task = net.task(problem, 300)
+            assert _checked(task, replace(Pwcf(), **changes)(task).points).adversarial.all(), changes
+
+
+def test_the_solver_says_how_it_ended() -> None:
+    net = Linear()
+    run = evaluate(net, net.images, net.labels, MinRadius("l2"), attacks="pwcf", budget=600)
+    said = [status.value for status in run.status]
+    assert set(said) <= {"converged", "stationary", "stalled", "max-iterations", "budget"}
+    stationary = torch.tensor([value == "stationary" for value in said])
+    assert stationary.any()
+    assert (run.evidence.stationarity[stationary] <= 1e-3).all()
+    # What its solver saw is about one point; converged is said where searches agree alone.
+    assert all((gain <= 0.01) == (value == "converged") for gain, value in zip(run.evidence.gain, said, strict=True))
+    assert (run.evidence.violation < 1e-3).all()
+
+
+def test_samples_that_are_all_broken_at_the_first_look_need_no_more() -> None:
+    net = Linear()
+    for clip in (True, False):
+        task = net.task(MaxLoss("l2", 3 * net.radii(2.0), clip=clip), 2000)
+        assert _checked(task, Pwcf()(task).points).adversarial.all()
+        assert not clip or (task.model.passes.total < 400).all()
+
+
+def test_the_largest_loss_is_searched_for_beyond_the_boundary() -> None:
+    net = Linear()
+    eps = 1.5 * net.radii(2.0)
+    for attack in ("pwcf", "lmn", "apgd"):
+        clipped, largest = (
+            evaluate(net, net.images, net.labels, MaxLoss("l2", eps, "ce", clip=clip), attacks=attack, budget=600)
+            for clip in (True, False)
+        )
+        assert largest.adversarial.all()
+        at_answers = torch.nn.functional.cross_entropy(net(largest.x_adv), net.labels, reduction="none")
+        torch.testing.assert_close(largest.loss.float(), at_answers, rtol=1e-4, atol=1e-4)
+        assert (largest.loss >= clipped.loss - 1e-4).all()
+        assert largest.loss.mean() > clipped.loss.mean() + 0.05, attack
+        assert (largest.radius <= eps * (1 + 1e-6)).all()
+    assert "largest ce" in str(largest.problem)
+
+
 def test_any_other_norm_and_any_function() -> None:
     net = Linear(classes=2)
     weight = torch.linspace(0.5, 2, N)
@@ -136,8 +195,8 @@ def test_entries_that_must_not_change_do_not(norm: str) -> None:
     free = torch.arange(N) % 3 == 0
     lower, upper = net.images.clone(), net.images.clone()
     lower[:, free], upper[:, free] = 0.0, 1.0
-    task = net.task(MinRadius(norm), 150, lower=lower, upper=upper)
-    points = Pwcf(starts=2)(task).points
+    task = net.task(MinRadius(norm), 300, lower=lower, upper=upper)
+    points = Pwcf()(task).points
     assert torch.equal(points[:, ~free], net.images[:, ~free])
     assert ((points >= lower) & (points <= upper)).all()
     checked = _checked(task, points)
@@ -228,7 +287,8 @@ def test_without_folding_it_works_too() -> None:
     net = Linear()
     net.images, net.W = net.images[:, :4].repeat(1, 16)[:, :N], net.W  # keep N, only the cost is new
     task = net.task(MinRadius("l2"), 60, labels=net(net.images).argmax(1))
-    assert _checked(task, Pwcf(fold=False, starts=1)(task).points).adversarial.all()
+    attack = replace(Pwcf.as_published(), fold=False, starts=1)
+    assert _checked(task, attack(task).points).adversarial.all()
 
 
 @pytest.mark.parametrize(("norm", "slacks"), [("linf", 1), ("l1", N), ("l2", 0), ("l1.5", 0)])
@@ -268,7 +328,7 @@ def test_slacks_bind_on_both_sides_and_do_not_become_negative(norm: str) -> None
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pwcf_attack, "Formulation", Watched)
-        Pwcf(starts=1)(net.task(MinRadius(norm), 100))
+        replace(Pwcf.as_published(), starts=1)(net.task(MinRadius(norm), 100))
     assert len(least) > 20
     assert min(least) == 0
 
@@ -405,19 +465,20 @@ def test_points_just_short_of_the_boundary_are_pushed_over_it() -> None:
 
 @NORMS
 @pytest.mark.parametrize("budget", [0, 13, 90])
-def test_budget_and_counted_passes(norm: str, budget: int) -> None:
+@pytest.mark.parametrize("attack", [Pwcf(), Pwcf.as_published()], ids=lambda attack: attack.name)
+def test_budget_and_counted_passes(attack: Pwcf, norm: str, budget: int) -> None:
     for problem in (MinRadius(norm), MaxLoss(norm, 0.01)):
         net = Linear()
         task = net.task(problem, budget)
         net.forward_rows = net.backward_rows = 0
-        points = Pwcf()(task).points
+        points = attack(task).points
         passes = task.model.passes
         assert (passes.total <= budget).all()
         assert passes.forward.sum() == net.forward_rows
         assert passes.backward.sum() == net.backward_rows
         if budget == 0:
             assert torch.equal(points, net.images)
-        elif isinstance(problem, MaxLoss):  # nothing to be found
+        elif isinstance(problem, MaxLoss) and not attack.native:  # nothing to be found
             assert passes.total.max() >= budget - 8
 
 
@@ -490,7 +551,8 @@ def test_more_starts_find_nearer_points() -> None:
     def mean(starts: int) -> float:
         model = CountedClassifier(Classifier(two_sided), ROWS)
         task = Task(model, MinRadius("l2"), images, labels, everyone, *box, None, 300, 0)
-        distance = _checked(task, Pwcf(starts=starts, noise=0.4)(task).points).distance
+        attack = replace(Pwcf.as_published(), starts=starts, noise=0.4)
+        distance = _checked(task, attack(task).points).distance
         return distance.mean().item()
 
     assert mean(10) < 0.9 * mean(1)
@@ -520,6 +582,6 @@ def test_samples_whose_states_do_not_fit_go_one_after_another(monkeypatch: pytes
     points = []
     for states in (2e9, 2 * 2 * N * 4 * (2 * pwcf_attack.PAIRS + pwcf_attack.VECTORS)):
         monkeypatch.setattr(pwcf_attack, "STATES", states)
-        points.append(Pwcf(starts=1)(net.task(MinRadius("l2"), 40)).points)
+        points.append(replace(Pwcf.as_published(), starts=1)(net.task(MinRadius("l2"), 40)).points)
     assert sizes == [ROWS, 2, 2, 1]
     torch.testing.assert_close(*points)

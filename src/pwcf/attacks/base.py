@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from pwcf._common.status import Status
 from pwcf.attacks.agreement import Searches
 from pwcf.losses import mask_label
 from pwcf.metrics import ReferenceDistance
@@ -68,6 +70,27 @@ class Task:
 
 
 @dataclass(frozen=True)
+class SolverEnd:
+    """How an iterative solver with a stopping test of its own ended on n samples."""
+
+    status: list[Status]
+    """which test ended it"""
+    stationarity: Tensor
+    """(n,) by what share the objective could fall if linear models around its answer held"""
+    violation: Tensor
+    """(n,) of the constraints at its answer, unscaled"""
+
+    @classmethod
+    def joined(cls, ends: Sequence[SolverEnd]) -> SolverEnd | None:
+        """The ends of all samples, from those of some at a time; None of none."""
+        if not ends:
+            return None
+        status = [one for end in ends for one in end.status]
+        numbers = (torch.cat([getattr(end, name) for end in ends]) for name in ("stationarity", "violation"))
+        return cls(status, *numbers)
+
+
+@dataclass(frozen=True)
 class Diagnostics:
     """What an attack noticed about its n samples. ``evaluate`` turns it into warnings. None: it does not look."""
 
@@ -79,8 +102,12 @@ class Diagnostics:
     """the ends of its independent searches"""
     linear: Tensor | None = None
     """(n,) bool: between the image and the point the model is linear, as far as it was looked at"""
+    seen: Tensor | None = None
+    """(n,) bool: the attack saw the model misclassify the point it returns"""
     nearest: Tensor | None = None
     """(n,) max-loss: the least distance of a misclassified point that was seen, within eps or not; inf if none was"""
+    solver: SolverEnd | None = None
+    """how its solver ended, if its answers are those of a solver that tells"""
 
 
 @dataclass(frozen=True)

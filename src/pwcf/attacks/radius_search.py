@@ -82,7 +82,8 @@ def search_radius(within: Callable[[Task], Tensor], task: Task) -> Answer:
         points = within(question)
         wrong = _is_wrong(question, points)
         bracket.learn(rows, eps, points if nearer == 0 else _drawn_in(question, points, wrong, nearer), wrong)
-    return Answer(bracket.best, Diagnostics(unbracketed=torch.isinf(bracket.high)))
+    unbracketed = torch.isinf(bracket.high)
+    return Answer(bracket.best, Diagnostics(unbracketed=unbracketed, seen=~unbracketed))
 
 
 class _Bracket:

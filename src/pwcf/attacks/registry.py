@@ -33,6 +33,7 @@ ATTACKS: dict[str, Callable[[], Attack]] = {
     "pwcf": Pwcf,
     "pwcf-ce": partial(Pwcf, loss="ce", name="pwcf-ce"),
     "pwcf-margin": partial(Pwcf, loss="margin", name="pwcf-margin"),
+    "pwcf-published": Pwcf.as_published,
     "apgd": Apgd,
     "apgd-ce": partial(Apgd, loss="ce", name="apgd-ce"),
     "apgd-margin": partial(Apgd, loss="margin", name="apgd-margin"),
@@ -168,10 +169,7 @@ def as_attack(attack: AttackLike) -> Attack:
         if attack in RENAMED:
             raise ValueError(f"attacks: {attack!r} is now called {RENAMED[attack]!r}")
         if attack not in ATTACKS:
-            raise ValueError(
-                f"attacks: expected names out of {', '.join(ATTACKS)}, or of presets, {', '.join(PRESETS)}, "
-                f"found {attack!r}{_closest(attack)}"
-            )
+            raise ValueError(f"attacks: expected {_names(attack)}")
         return ATTACKS[attack]()
     if isinstance(attack, Attack):
         return attack
@@ -183,14 +181,16 @@ def as_attack(attack: AttackLike) -> Attack:
     )
 
 
-def _closest(name: str) -> str:
-    """A question that names the attack or preset that is spelt most alike, if one is; the first of several."""
+def _names(found: str) -> str:
+    """What a name could have been: the attack or preset that is spelt most alike, or all of them."""
 
     def likeness(known: str) -> float:
-        return difflib.SequenceMatcher(None, name.lower(), known).ratio()
+        return difflib.SequenceMatcher(None, found.lower(), known).ratio()
 
-    closest = max((*ATTACKS, *PRESETS), key=likeness)
-    return f"; did you mean {closest!r}?" if likeness(closest) >= ALIKE else ""
+    closest = max((*ATTACKS, *PRESETS), key=likeness)  # the first of several
+    if likeness(closest) >= ALIKE:
+        return f"the name of an attack or preset, found {found!r}; did you mean {closest!r}? (pwcf attacks lists all)"
+    return f"names out of {', '.join(ATTACKS)}, or of presets, {', '.join(PRESETS)}, found {found!r}"
 
 
 def _takes_three(function: Callable[..., object]) -> bool:

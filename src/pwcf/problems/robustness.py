@@ -78,12 +78,15 @@ class MaxLoss:
         eps: the largest distance, >= 0: a number, or a tensor (n,) with one value per sample.
         loss: "margin", "ce" (cross-entropy), "dlr" or "pm" (probability margin).
         targeted: labels are target classes; an answer is a point that the model classifies as its target.
+        clip: a misclassified point answers the question, however large its loss (paper, "Loss clipping"). False: the
+            search goes on to the largest loss within eps it can find.
     """
 
     metric: Metric
     eps: float | Tensor
     loss: str
     targeted: bool
+    clip: bool
 
     def __init__(
         self,
@@ -92,6 +95,7 @@ class MaxLoss:
         loss: str = "margin",
         *,
         targeted: bool = False,
+        clip: bool = True,
     ) -> None:
         if isinstance(eps, bool) or not isinstance(eps, (int, float, Tensor)):
             raise TypeError(f"eps: expected a number or a tensor (n,), found {type(eps).__name__}")
@@ -103,16 +107,19 @@ class MaxLoss:
         object.__setattr__(self, "eps", eps if isinstance(eps, Tensor) else float(eps))
         object.__setattr__(self, "loss", loss)
         object.__setattr__(self, "targeted", bool(targeted))
+        object.__setattr__(self, "clip", bool(clip))
 
     def __str__(self) -> str:
         eps = self.eps if isinstance(self.eps, float) else None
-        return f"max-loss, {question_text(self.metric.name, eps, self.loss, self.targeted, per_sample=eps is None)}"
+        loss = self.loss if self.clip else f"largest {self.loss}"
+        return f"max-loss, {question_text(self.metric.name, eps, loss, self.targeted, per_sample=eps is None)}"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MaxLoss):
             return NotImplemented
         same = torch.equal(torch.as_tensor(self.eps), torch.as_tensor(other.eps))
-        return same and (self.metric, self.loss, self.targeted) == (other.metric, other.loss, other.targeted)
+        mine, theirs = ((p.metric, p.loss, p.targeted, p.clip) for p in (self, other))
+        return same and mine == theirs
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -139,7 +146,7 @@ class MaxLoss:
         Returns:
             The problem with the bound metric.
         """
-        return MaxLoss(self.metric.bind(classifier), self.eps, self.loss, targeted=self.targeted)
+        return MaxLoss(self.metric.bind(classifier), self.eps, self.loss, targeted=self.targeted, clip=self.clip)
 
     def allows(self, distance: Tensor, eps: Tensor | None = None) -> Tensor:
         """Return whether answers at these distances count: those within eps, up to rounding.

@@ -8,9 +8,10 @@ from importlib import import_module, metadata
 from types import ModuleType
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from pwcf.attacks.base import Answer, Attack, Task
+from pwcf.attacks.base import Answer, Attack, Diagnostics, Task
 from pwcf.attacks.external.tracked_model import TrackedModel, run_external
 from pwcf.metrics import HasDualNorm
 
@@ -54,12 +55,15 @@ class Function(Attack):
 
     def __call__(self, task: Task) -> Answer:
         if task.eps is None or not self.each_eps:
-            return Answer(run_external(self.call, task, self.name))
-        points = task.images.clone()
+            return run_external(self.call, task, self.name)
+        points, seen = task.images.clone(), torch.zeros_like(task.labels, dtype=torch.bool)
         for eps in sorted(set(task.eps.tolist())):
             rows = (task.eps == eps).nonzero().squeeze(1).to(points.device)
-            points[rows] = run_external(self.call, task.select(rows), self.name)
-        return Answer(points)
+            answer = run_external(self.call, task.select(rows), self.name)
+            points[rows] = answer.points
+            if answer.diagnostics.seen is not None:
+                seen[rows] = answer.diagnostics.seen
+        return Answer(points, Diagnostics(seen=seen))
 
 
 def from_foolbox(attack: Any, epsilons: Sequence[float] | None = None, name: str | None = None) -> Function:

@@ -180,7 +180,7 @@ class AdvLib(Attack):
             theirs = _is_named(problem.metric, method.norms)
             return method.run(_Call(attacks, given, problem.metric.name, theirs, distance, steps, problem.targeted))
 
-        return Answer(run_external(call, task, self.name))
+        return run_external(call, task, self.name)
 
 
 def _is_named(metric: Metric, norms: tuple[str, ...]) -> bool:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from pwcf._common.rows import per_row
-from pwcf.attacks.base import Task
+from pwcf.attacks.base import Answer, Diagnostics, Task
 from pwcf.metrics.l0 import L0
 from pwcf.problems import is_defined, is_surely_wrong
 
@@ -76,6 +76,7 @@ class TrackedModel(nn.Module):
         """(m, classes) of z (m, ...), in the dtype of z. n rows are the samples in their order."""
         rows = self._everyone if z.shape[0] == len(self._everyone) else self._nearest(z)
         traced = torch.is_grad_enabled() and z.requires_grad
+        self._go_on()
         # A forward pass whose backward pass is not affordable would be wasted.
         self._afford(rows, 2 if traced else 1)
         x = self.points(z, rows)
@@ -88,6 +89,8 @@ class TrackedModel(nn.Module):
             parts = [slice(start, start + batch) for start in range(0, max(len(rows), 1), batch)]
             logits = torch.cat([self.task.model.differentiable(x[some], samples[some]) for some in parts])
         self._remember(x.detach(), logits.detach(), rows)
+        if traced:  # here, and not on the way back: errors in a device's own thread may end the process
+            self._go_on()
         said = self._said(logits, rows).to(z.dtype)
         if traced and not logits.requires_grad:  # a model without gradients: they are zero, and cost nothing
             said = said + 0 * x.flatten(1).sum(1, keepdim=True).to(z.dtype)
@@ -121,10 +124,13 @@ class TrackedModel(nn.Module):
         return torch.cdist(shown, self.images.flatten(1)).argmin(1)
 
     def _afford(self, rows: Tensor, cost: int) -> None:
-        """Stop everything if a sample has fewer passes left than its rows cost, or if none has anything to gain."""
+        """Stop everything if a sample has fewer passes left than its rows cost."""
         asked = cost * torch.bincount(rows.cpu(), minlength=len(self._numbers))
         if bool(((asked > 0) & (asked > self.left)).any()):
             raise BudgetSpent("no pass is left")
+
+    def _go_on(self) -> None:
+        """Stop everything if no sample has anything to gain."""
         if bool((self.distance <= self._enough).all()):
             raise BudgetSpent("no sample has anything left to gain")
 
@@ -168,20 +174,20 @@ def _rounding_of_distances(task: Task) -> float:
 # ---- from a task to points ----------------------------------------------------------------------------------------
 
 
-def run_external(call: Callable[[TrackedModel, Tensor, Tensor], Tensor], task: Task, name: str) -> Tensor:
-    """(n, ...) the best of what the attack has shown to the model and what it returns.
+def run_external(call: Callable[[TrackedModel, Tensor, Tensor], Tensor], task: Task, name: str) -> Answer:
+    """The best of what the attack has shown to the model and what it returns.
 
     Where it returns something that was not seen, and has passes left, one of them decides.
     """
     if task.images.shape[0] == 0:
-        return task.images
+        return Answer(task.images)
     tracked = TrackedModel(task)
     with _apart(task):
         try:
             # Contiguous: attacks project views of the flattened images in place.
             returned = call(tracked, tracked.images.clone(), task.labels.clone())
         except BudgetSpent:
-            return tracked.best
+            return Answer(tracked.best, Diagnostics(seen=tracked.found))
         except Exception as error:
             raise RuntimeError(f"attack {name} failed: {type(error).__name__}: {error}") from error
     shape = task.images.shape
@@ -191,7 +197,8 @@ def run_external(call: Callable[[TrackedModel, Tensor, Tensor], Tensor], task: T
             f"attack {name}: expected points of shape {tuple(shape)}, found {found}; an attack "
             "of Foolbox or torchattacks needs pwcf.attacks.from_foolbox or from_torchattacks"
         )
-    return _best(tracked, returned.detach().to(task.images.device))
+    points = _best(tracked, returned.detach().to(task.images.device))
+    return Answer(points, Diagnostics(seen=tracked.found))
 
 
 def _best(tracked: TrackedModel, returned: Tensor) -> Tensor:

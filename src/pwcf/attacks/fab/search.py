@@ -112,7 +112,8 @@ class FabSearch:
             if restart > 0:
                 still_helping = self.radius < (1 - HELPED) * before
         self._search_segments(self._excess(self.at_image, task.labels))
-        return Answer(self.best.view_as(task.images), Diagnostics(still_helping=still_helping))
+        diagnostics = Diagnostics(still_helping=still_helping, seen=torch.isfinite(self.radius) & ~self.handed)
+        return Answer(self.best.view_as(task.images), diagnostics)
 
     def _going(self) -> Tensor:
         """The rows that are not done: in max-loss a point within eps ends the search."""

@@ -23,6 +23,7 @@ from torch import Tensor
 from pwcf._common import rows as batch_rows
 from pwcf._common.rng import noise_of, seeds_of
 from pwcf.attacks.agreement import FAR, NEAR, Searches
+from pwcf.attacks.ascent import climb
 from pwcf.attacks.base import ANY, Answer, Attack, Diagnostics, Task, needs_slope, resolve_targets
 from pwcf.attacks.lmn import farthest_points
 from pwcf.attacks.lmn.general_metric import Curvature, GeneralMetricRule, HessianStore, degrees, polish_with_solver
@@ -32,7 +33,7 @@ from pwcf.attacks.lmn.starts import LANDMARKS, Landmark, TargetTable, boundary_p
 from pwcf.attacks.lmn.until_converged import until_converged
 from pwcf.losses import margin, mask_label
 from pwcf.metrics import HasHalfspaceStep, dual_norm
-from pwcf.problems import Problem, is_surely_wrong
+from pwcf.problems import MaxLoss, Problem, is_surely_wrong
 from pwcf.solvers import LimitedBFGS
 
 # Noise around the image: uniform, as long as this share of the best distance in the same norm (l2 for all but linf),
@@ -72,7 +73,17 @@ class Lmn(Attack):
         return needs_slope(problem)
 
     def __call__(self, task: Task) -> Answer:
+        if isinstance(task.problem, MaxLoss) and not task.problem.clip:
+            return _largest_loss(task)
         return LmnSearch(task).run()
+
+
+def _largest_loss(task: Task) -> Answer:
+    """Half of the budget for a misclassified point within eps, the other half for the largest loss, from there."""
+    answer = LmnSearch(replace(task, budget=task.budget // 2)).run()
+    points, _ = climb(task, answer.points, (task.budget - task.budget // 2) // 2)
+    # What the search saw misclassified are its own points, which these are not.
+    return Answer(points, replace(answer.diagnostics, seen=None))
 
 
 @dataclass
@@ -157,7 +168,8 @@ class LmnSearch:
         radius, points = self.table.best()
         began = [FAR if stage.start == "landmark" else NEAR for stage in plan if stage.start != "best"]
         searches = Searches(torch.stack(ends, 1), torch.tensor(began, device=radius.device).expand(len(radius), -1))
-        diagnostics = Diagnostics(still_helping=still_helping, searches=searches, nearest=radius)
+        seen = torch.isfinite(radius)
+        diagnostics = Diagnostics(still_helping=still_helping, searches=searches, seen=seen, nearest=radius)
         return Answer(points.view(-1, *self.shape), diagnostics)
 
     def passes(self) -> Tensor:

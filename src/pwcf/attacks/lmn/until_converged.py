@@ -55,7 +55,9 @@ def until_converged(search: LmnSearch, parts: EndlessPlan, limit: Tensor) -> Ans
     linear = _is_linear(search) if seeks_linear and parts.straight is None else solved
     began = [torch.full_like(search.task.labels, NEAR)]
     working, number = ~linear, 0
+    ready = linear
     while True:
+        search.task.model.converged[search.task.samples[ready].cpu()] = True
         left = (limit - search.passes()).to(working.device)
         working = working & (left >= parts.restart_passes + parts.last_passes)
         if not bool(working.any()):
@@ -82,9 +84,10 @@ def until_converged(search: LmnSearch, parts: EndlessPlan, limit: Tensor) -> Ans
     _polish(search, parts, polished)
     if search.task.stop == "budget":
         _use_up(search, parts, limit, found_by)
-    points = search.table.best()[1].view(-1, *search.shape)
+    radius, points = search.table.best()
     searches = Searches(torch.stack(ends, 1), torch.stack(began, 1))
-    return Answer(points, Diagnostics(searches=searches, linear=linear))
+    diagnostics = Diagnostics(searches=searches, linear=linear, seen=torch.isfinite(radius))
+    return Answer(points.view(-1, *search.shape), diagnostics)
 
 
 def _is_linear(search: LmnSearch) -> Tensor:

@@ -12,18 +12,27 @@ box:
 
 Every line of entrywise constraints is a group, and each group is folded into one:  || max(c, 0) ||_2 <= 0.
 Only one function of each form calls the network, so that an evaluation is one pass forward and one backward.
+
+``NativeFormulation`` has the same problems without any of these groups. Its box is the solver's own bounds, and
+
+    min-radius  linf          min t        x' = x + t u,      -1 <= u <= 1, 0 <= t
+                l1            min 1'(a+b)  x' = x + a - b,    a, b >= 0
+    max-loss    linf          max l(y, x')                    max(l, x - eps) <= x' <= min(u, x + eps)
+                l1            max l(y, x') s.t. 1'(a+b) <= eps, x' = x + a - b,  a, b >= 0
+
+so that at most one constraint is left, which is smooth where the network is.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from pwcf.attacks.base import Task
-from pwcf.losses import as_loss, clip_level, clipped, margin
+from pwcf.attacks.base import Task, resolve_targets
+from pwcf.losses import as_loss, clip_level, clipped, margin, mask_label
 from pwcf.metrics import HasSlackForm
 from pwcf.problems import MaxLoss, is_tied, is_wrong
 from pwcf.solvers import Constraint, ineq
@@ -37,8 +46,9 @@ OUTSIDE = 1e-3
 class Techniques:
     """What the paper adds to the plain forms. Each technique can be switched off."""
 
-    fold: bool = True
-    """Constraint folding (eq. folded_constraint). Without, a group has two constraints per entry: for tiny n only."""
+    fold: bool | float = True
+    """Constraint folding (eq. folded_constraint) by the l2 norm, or by the l_p norm of a number p >= 1. Without, a
+    group has two constraints per entry: for tiny n only."""
     reformulate: bool = True
     """The forms for linf and l1 above. Without, d stands as it is: its subgradients are sparse (linf) or signs (l1)."""
     rescale: bool = True
@@ -46,7 +56,8 @@ class Techniques:
     tau = sqrt(n) t: as an objective alone sqrt(n) t would be t again, for the solver scales by first gradients. With t
     itself the fold's slope is up to sqrt(n) times as steep in t as in x', and rows stall at three times the radius."""
     clip: bool = True
-    """Losses end where a sample is misclassified for sure: margin at 0.01, cross-entropy at ln K."""
+    """Losses end where a sample is misclassified for sure: margin at 0.01, cross-entropy at ln K. Not where the
+    question asks for the largest loss."""
 
 
 class Formulation:
@@ -64,6 +75,9 @@ class Formulation:
         self.entrywise = isinstance(self.metric, HasSlackForm) and self.metric.slacks(self.n) == 1
         self.slacks = self._slacks()
         self.scale = math.sqrt(self.n) if how.rescale and self.entrywise else 1.0
+        self.aim: Tensor | None = None
+        """(n,) min-radius: the class a sample is to be taken for, or ANY; None: any other class"""
+        self.clips = how.clip and (not isinstance(task.problem, MaxLoss) or task.problem.clip)
         self.seen = BestSeen(self)
 
     def _slacks(self) -> int:
@@ -86,7 +100,7 @@ class Formulation:
         return torch.where(self.fixed[rows], self.lower[rows], z[:, : self.n])
 
     @property
-    def bounds(self) -> tuple[Tensor, None] | None:
+    def bounds(self) -> tuple[Tensor, Tensor | None] | None:
         """t >= 0, natively. The groups imply it, but on the way t falls far below 0, where -t <= v <= t has no
         solution and its fold a minimum of its own: solvers claim to have converged there."""
         if self.slacks == 0:
@@ -94,6 +108,10 @@ class Formulation:
         least = torch.zeros(self.n + self.slacks, dtype=self.x.dtype, device=self.x.device)
         least[: self.n] = -torch.inf
         return least, None
+
+    def starts(self, points: Tensor) -> Tensor:
+        """z (R, b, m) of several flat points of every sample (R, b, n)."""
+        return torch.stack([self.variables(some) for some in points])
 
     # ---- functions --------------------------------------------------------------------------------
 
@@ -124,10 +142,19 @@ class Formulation:
         assert self.task.eps is not None
         return self.task.eps.to(self.x)[rows]
 
+    @torch.no_grad()
+    def loss_at(self, points: Tensor) -> Tensor:
+        """(n,) the loss of the question at flat points, one per sample: one forward pass."""
+        logits = self.task.model.logits(points.view(-1, *self.shape), self.task.samples)
+        return as_loss(self.loss)(logits, self.task.labels, None)
+
     def _condition(self, z: Tensor, rows: Tensor) -> Tensor:
         """c_y <= 0: misclassified; targeted: of the wanted class."""
-        loss = margin(self._logits(z, rows), self.task.labels[rows])
-        return loss if self.task.problem.targeted else -loss
+        logits, labels = self._logits(z, rows), self.task.labels[rows]
+        if self.task.problem.targeted:
+            return margin(logits, labels)
+        aim = None if self.aim is None else resolve_targets(logits, labels, self.aim[rows])
+        return -margin(logits, labels, aim)
 
     def _slack(self, z: Tensor, rows: Tensor) -> Tensor:
         """x' - x - t and x - x' - t, both sides."""
@@ -160,13 +187,91 @@ class Formulation:
         if self.task.problem.targeted:
             # The wanted class has won for sure when its probability exceeds 1/2.
             loss, level = -loss, -math.log(2) if self.loss == "ce" else level
-        return clipped(loss, level) if self.how.clip else loss
+        return clipped(loss, level) if self.clips else loss
+
+
+class NativeFormulation(Formulation):
+    """The same problems with the box, the slacks and the linf ball as native bounds: nothing is folded.
+
+    Args:
+        task: the question.
+        how: of its techniques ``rescale`` and ``clip`` count. ``rescale`` makes t of size 1, and maximises the
+            cross-entropy through its logit, log(e^CE - 1) = log sum_{i != y} e^f_i - f_y, whose slope does not grow.
+        loss: as in ``Formulation``.
+        size: (n,) linf: about the radius.
+    """
+
+    def __init__(self, task: Task, how: Techniques, loss: str | None = None, size: Tensor | None = None) -> None:
+        super().__init__(task, replace(how, reformulate=True), loss)
+        ones = torch.ones_like(self.x[:, :1])
+        self.size = ones if size is None or not how.rescale else size.to(self.x).unsqueeze(1)
+        self.split = isinstance(self.metric, HasSlackForm) and not self.entrywise
+        self.ball = self.entrywise and isinstance(task.problem, MaxLoss)
+
+    def variables(self, points: Tensor) -> Tensor:
+        """z of flat points (b, n): (a, b) where there is a slack for each entry, (u, t) where there is one for all."""
+        move = points - self.x
+        if self.split:
+            return torch.cat([move.clamp(min=0), (-move).clamp(min=0)], 1)
+        if self.slacks == 0:
+            return points
+        t = move.abs().amax(1, keepdim=True)
+        return torch.cat([move / torch.where(t > 0, t, 1.0), t / self.size], 1)
+
+    def points(self, z: Tensor, rows: Tensor) -> Tensor:
+        """x' (a, n) of z."""
+        if self.split:
+            return self.x[rows] + z[:, : self.n] - z[:, self.n :]
+        if self.slacks == 0:
+            return z
+        t = z[:, self.n :] * self.size[rows]
+        return torch.clamp(self.x[rows] + t * z[:, : self.n], self.lower[rows], self.upper[rows])
+
+    @property
+    def bounds(self) -> tuple[Tensor, Tensor | None] | None:
+        """The box in terms of z."""
+        if self.split:
+            upper = torch.cat([self.upper - self.x, self.x - self.lower], 1)
+            return torch.zeros_like(upper), upper
+        if self.ball:
+            eps = self.eps(torch.arange(len(self.x), device=self.x.device)).unsqueeze(1)
+            return torch.maximum(self.lower, self.x - eps), torch.minimum(self.upper, self.x + eps)
+        if self.slacks == 0:
+            return self.lower, self.upper
+        least = torch.full_like(torch.cat([self.x, self.size], 1), -1.0)
+        least[:, -1] = 0.0
+        # Beyond this t every point is in the box's corner already.
+        most = (self.upper - self.lower).amax(1, keepdim=True) / self.size
+        return least, torch.cat([torch.ones_like(self.x), most], 1)
+
+    def constraints(self) -> list[Constraint]:
+        if not isinstance(self.task.problem, MaxLoss):
+            return [ineq(self._condition, name="misclassified")]
+        return [] if self.ball else [ineq(self._ball, name="ball")]
+
+    def _ball(self, z: Tensor, rows: Tensor) -> Tensor:
+        return z.sum(1) - self.eps(rows) if self.split else super()._ball(z, rows)
+
+    def objective(self, z: Tensor, rows: Tensor) -> Tensor:
+        if isinstance(self.task.problem, MaxLoss):
+            return -self._loss(self._logits(z, rows), rows)
+        if self.split:
+            return z.sum(1)
+        return z[:, self.n] if self.slacks else self.distance(z, rows)
+
+    def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
+        if self.loss != "ce" or not self.how.rescale or self.task.problem.targeted:
+            return super()._loss(logits, rows)
+        labels = self.task.labels[rows]
+        own = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
+        logit = mask_label(logits, labels).logsumexp(1) - own
+        return clipped(logit, math.log(max(logits.shape[1] - 1, 1))) if self.clips else logit
 
 
 class BestSeen:
     """The best points that the solver has evaluated: per sample the nearest one that is misclassified, ties included.
 
-    For max-loss it is the most misclassified one within eps.
+    For max-loss it is the most misclassified one within eps, or the one with the largest loss if that is asked for.
 
     A misclassified point in the box is an answer, whether the solver calls it feasible or not. A fold is satisfied
     exactly or not at all, so the solver's own feasible points are few and may be far from its best ones.
@@ -183,14 +288,17 @@ class BestSeen:
         inside = torch.clamp(points, form.lower[rows], form.upper[rows])
         labels, targeted = task.labels[rows], task.problem.targeted
         out, way = (points - inside).norm(dim=1), (points - form.x[rows]).norm(dim=1)
+        problem = task.problem
+        largest = isinstance(problem, MaxLoss) and not problem.clip
         wrong = is_wrong(logits, labels, targeted) | is_tied(logits, labels)
+        wrong = torch.ones_like(wrong) if largest else wrong
         some = (wrong & (out <= OUTSIDE * way)).nonzero().squeeze(1)
         rows, inside = rows[some], inside[some]
         if rows.numel() == 0:
             return
         cost = form.distance(inside, rows)
-        if isinstance(task.problem, MaxLoss):
-            gap = margin(logits[some], labels[some])
+        if isinstance(problem, MaxLoss):
+            gap = as_loss(form.loss if largest else "margin")(logits[some], labels[some], None)
             cost = torch.where(cost <= form.eps(rows), gap if targeted else -gap, torch.inf)
         better = (cost < self.best[rows]).nonzero().squeeze(1)
         better = better[cost[better].argsort(stable=True)]
