@@ -100,8 +100,7 @@ def _recorded(device: str) -> Answers:
 
 CHECKS: dict[str, Callable[[str], Answers]] = {
     **{f"{name}, min-radius": _attack(name, False) for name in ATTACKS},
-    # In max-loss adv-lib's attacks end the process within the simulation's autograd.
-    **{f"{name}, max-loss": _attack(name, True) for name in ATTACKS if name not in ADV_LIB},
+    **{f"{name}, max-loss": _attack(name, True) for name in ATTACKS},
     **{
         f"{metric}, {question.__name__}": lambda device, metric=metric, question=question: _evaluated(
             device, question(metric) if question is pwcf.MinRadius else question(metric, 0.5)

@@ -41,7 +41,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "workers": _COUNT[:6],
     "seed": ("abc", "1.5", "", HUGE, "nan", "1e3", str(2**63), str(-(2**63) - 1)),
     "tol": ("0", "-1", "abc", "", HUGE, "nan", "inf", "1/0", "1e400", "1/", "-inf"),
-    "eps": ("0.1", "abc", "", "nan", "inf", "1/0", "-1"),
+    "eps": ("0.1,x", "abc", "", "nan", "inf", "1/0", "-1"),
     "metric": ("", "nonsense", "l", "l0.5", "l-1", "lnan", "l 2", "net.py:nothing", "nothing.py:d", ":", "a:b",
                "os:sep", "l2:", "\x1b[2J", "x" * 5000, "x" * 300),
     "question": ("", "max", "max-loss", "MIN-RADIUS", "\x1b[2J"),
@@ -72,6 +72,11 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
       for path in ("nothing", "net.py", "data.npz", "/dev/null", "pipe.npz", "a\0b")),
     *(("export", "nothing", name) for name in ("a.csv", "a.xls", "a", "a.npz")),
     *(("figure", kind, "nothing", "-o", name) for kind in ("accuracy", "nonsense") for name in ("a.pdf", "a.xls", "a")),
+    *(("run", "--model", "net.py:net", "--data", "pictures", "--out", "out", "--labels", name)
+      for name in ("pipe.csv", "/dev/zero", "/dev/null", ".", "nothing.csv", "net.py")),
+    *((command, f"grid{number}") for command in ("show", "report") for number in range(9)),
+    *(("bench", "--model", "net.py:net", "--data", "data.npz", "--metric", "l2", "--out", f"grid{number}")
+      for number in range(9)),
     ("show",), ("verify",), ("report",), ("export",), ("figure",), ("nonsense",), ("run", "nothing.toml"), ("run", "."),
     ("run", "pipe.npz"), ("run", "data.npz"), ("run", "--metric"), ("train",), ("bench", "nothing.toml"),
     ("train", "--model", "net.py:net", "--data", "data.npz", "--out", "a.pt"),
@@ -83,9 +88,22 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 )  # fmt: skip
 
 
+GRIDS = (
+    "", "{", "[]", '{"schema": 1, "cells": 5}', '{"schema": 1, "nets": {"net": 5}}', '{"schema": 99}',
+    '{"schema": 1, "cells": {"../unharmed": {}}}', '{"schema": 1, "cells": {"/tmp": {}}}',
+    '{"schema": 1, "cells": {"a": 1}}',
+)  # fmt: skip
+"""contents of a benchmark's grid.json"""
+
+
 def command_lines(place: Place) -> dict[str, Trial]:
-    """Bad words on the command line, in a folder with net.py, data.npz, a pipe, and files that are no arrays."""
-    os.mkfifo(place.path / "pipe.npz")
+    """Bad words on the command line, in a folder with net.py, data.npz, pipes, files that are no arrays, bad grids."""
+    for name in ("pipe.npz", "pipe.csv"):
+        os.mkfifo(place.path / name)
+    (place.path / "pictures").mkdir()
+    for number, content in enumerate(GRIDS):
+        (place.path / f"grid{number}").mkdir()
+        (place.path / f"grid{number}" / "grid.json").write_text(content)
     for name, content in {"empty": "", "text": "hello there", "page": "<!doctype html>"}.items():
         (place.path / f"{name}.npz").write_text(content)
     trials: dict[str, Trial] = {}
@@ -138,13 +156,14 @@ def _net() -> nn.Module:
 IMAGES, LABELS = torch.full((3, 1, 6, 6), 0.5), torch.tensor([0, 1, 2])
 CALLS: dict[str, tuple[Any, ...]] = {
     "model": (None, 3, "net", lambda: 0, lambda x: None, lambda x: x, lambda x: {"logits": x}, lambda x: (x, x),
+              lambda x: _net()(x.mul_(1)),
               lambda x: x.flatten(1).long(), lambda x: x.sum(), lambda x: x.flatten(1)[:1], _net().double(),
               _net().to("meta"), nn.Linear(7, 3), lambda x: [1.0], lambda x: x @ torch.ones(5, 5)),
-    "images": (None, 3, [1.0], "x", IMAGES.numpy(), IMAGES[0, 0, 0], IMAGES.long(), IMAGES.bool(), IMAGES.half(),
-               IMAGES.bfloat16(), IMAGES.double(), IMAGES.to(torch.complex64), IMAGES * 255, IMAGES - 1,
+    "images": (None, 3, [1.0], "x", IMAGES.numpy()[0, 0, 0], IMAGES[0, 0, 0], IMAGES.long(), IMAGES.bool(),
+               IMAGES.half(), IMAGES.bfloat16(), IMAGES.double(), IMAGES.to(torch.complex64), IMAGES * 255, IMAGES - 1,
                IMAGES * torch.nan, IMAGES / 0, IMAGES[:, :0], IMAGES[:2], IMAGES[:, :, :3],
                IMAGES.to("meta"), IMAGES.to_sparse()),
-    "labels": (None, 3, [0, 1, 2], "x", LABELS.numpy(), LABELS.float(), LABELS.bool(), LABELS[:2], LABELS[None],
+    "labels": (None, 3, [0.5, 1, 2], "x", LABELS.numpy()[:2], LABELS.float(), LABELS.bool(), LABELS[:2], LABELS[None],
                LABELS - 1, LABELS + 2, LABELS * 2**40, torch.eye(3, 4).long()),
     "problem": (None, "l2", 3, pwcf.MinRadius),
     "attacks": ("", "nonsense", [], [None], 3, ["lmn", "nonsense"], {}, lambda: 0, object()),
@@ -161,6 +180,18 @@ QUESTIONS: dict[str, Callable[[], object]] = {
        ("", "x", "l0.5", "lnan", None, 3, [], "l-1", object())},
     "MinRadius of one batch": lambda: pwcf.MinRadius(lambda a: a),
     "MinRadius of none": lambda: pwcf.MinRadius(lambda: 0),
+    **{f"a metric that {what}": lambda metric=metric: pwcf.evaluate(
+        _net(), IMAGES, _net()(IMAGES).argmax(1), pwcf.MinRadius(metric), budget=60
+    ) for what, metric in {
+        "changes the candidate": lambda a, b: b.sub_(a).flatten(1).norm(dim=1),
+        "changes the reference": lambda a, b: a.sub_(b).flatten(1).norm(dim=1),
+        "returns one number": lambda a, b: (a - b).norm(),
+        "returns a tuple": lambda a, b: ((a - b).flatten(1).norm(dim=1),),
+        "returns integers": lambda a, b: (a - b).abs().flatten(1).sum(1).long(),
+        "returns NumPy's arrays": lambda a, b: (a - b).detach().numpy().reshape(len(a), -1).sum(1),
+        "has no gradient": lambda a, b: (a - b).detach().flatten(1).norm(dim=1),
+        "is negative": lambda a, b: -(a - b).flatten(1).norm(dim=1),
+    }.items()},
     **{f"eps={value!r}": lambda value=value: pwcf.MaxLoss("l2", value) for value in
        (-1, float("nan"), float("inf"), "x", None, True, [], torch.tensor([-1.0]), torch.tensor([torch.nan]))},
     **{f"loss={value!r}": lambda value=value: pwcf.MaxLoss("l2", 1.0, value) for value in ("", "x", 3, None)},
@@ -177,7 +208,7 @@ MINIMIZED: dict[str, dict[str, Any]] = {
     "tol": {"0": 0, "negative": -1, "text": "x", "NaN": float("nan")},
     "max_iterations": {"-1": -1, "text": "x", "half": 1.5},
 }  # fmt: skip
-_NAMED = re.compile(r"^[a-zA-Z_]\w*[\w, .()\[\]'#-]*: ")
+_NAMED = re.compile(r"^[a-zA-Z_]\w*[\w, .()\[\]'#<>-]*: ")
 
 
 def python_calls() -> dict[str, Trial]:
@@ -258,6 +289,116 @@ def _noticed(place: Path, file: str, damage: Callable[[bytes], bytes]) -> str | 
     finally:
         shutil.rmtree(place / "damaged")
     return "not noticed"
+
+
+def header_with(changes: dict[str, Any]) -> Callable[[Path, Path], None]:
+    """A header with a seal, and with other values in it."""
+
+    def damage(out: Path, other: Path) -> None:
+        from pwcf.runs.folder import read_json, write_json
+
+        header = read_json(out / "header.json")
+        for name, value in changes.items():
+            inner = isinstance(value, dict) and isinstance(header.get(name), dict)
+            header[name] = header[name] | value if inner else value
+        write_json(out / "header.json", header)
+
+    return damage
+
+
+HEADERS: dict[str, dict[str, Any]] = {
+    **{f"{name} {value!r}": {"settings": {name: value}} for name, values in {
+        "chunk": (0, -1, "8", None, 2**60, True), "metric": (7, None, ["l2"]), "eps": ("x", True), "budget": ("60",),
+        "bounds": (["a", "b"], [1, 0], "01", [0]), "attacks": ([5], [], [None]), "device": (5,), "seed": ("0",),
+        "targeted": ("no", 1), "question": (0, "x"), "model": (5, None), "threads": ("1",),
+    }.items() for value in values},
+    **{f"{name} {str(value)[:40]}": {name: value} for name, values in {
+        "samples": (-1, 0, "x", None), "shape": ([-1, "a"], [10**9] * 3, 5, [1.5]), "classes": ([1, None], 5),
+        "attacks": ([{"name": 5, "about": [], "black_box": "x"}], [{}], "lmn", None), "made": ([1], None),
+        "budget": ("x", None), "schema": (4, 0, "3", None, True, 10**400), "settings": ([], None),
+        "model": (5, {"spec": 5}),
+        "earlier": ([{"samples": "a", "budget": 1, "done": 2, "data": "", "made": {}}], [5]), "run": (5, "another"),
+    }.items() for value in values},
+}  # fmt: skip
+
+
+def _points_of_another(out: Path, other: Path) -> None:
+    shutil.copy(other / FILES[2], out / FILES[2])
+
+
+def _rows_of_another(out: Path, other: Path) -> None:
+    shutil.copy(other / FILES[1], out / FILES[1])
+
+
+def _both_of_another(out: Path, other: Path) -> None:
+    for file in out.glob("[rt]*-*"):
+        shutil.copy(other / file.name, file)
+
+
+def _header_of_another(out: Path, other: Path) -> None:
+    shutil.copy(other / FILES[0], out / FILES[0])
+
+
+def _points_of_two(out: Path, other: Path) -> None:
+    """The samples of one shard with the points of another."""
+    from safetensors.torch import load_file
+
+    from pwcf.runs import RunFolder
+    from pwcf.runs.shard import write_tensors
+
+    folder = RunFolder(out)
+    one, two = (load_file(folder.tensors_file(number)) for number in (1, 2))
+    write_tensors(folder.tensors_file(1), {"x_adv": two["x_adv"], "index": one["index"]})
+
+
+def _rows_under_another_name(out: Path, other: Path) -> None:
+    from pwcf.runs import RunFolder
+
+    RunFolder(out).separate(1, 8)
+    shutil.copy(out / "rows-000000-000000.parquet", out / "rows-000001-000001.parquet")
+
+
+EXCHANGES: dict[str, Callable[[Path, Path], None]] = {
+    "points of another run": _points_of_another,
+    "rows of another run": _rows_of_another,
+    "rows and points of another run": _both_of_another,
+    "header of another run": _header_of_another,
+    "points of two shards": _points_of_two,
+    "rows under another name": _rows_under_another_name,
+}
+"""what is done to a folder, given another whose files are intact"""
+
+
+def exchanged_files(place: Place) -> dict[str, Trial]:
+    """Intact files that belong elsewhere, and headers that say what cannot be: every command refuses."""
+    assert place.run("one", "--quiet", **SAID) == 0
+    assert place.run("other", "--quiet", **{**SAID, "metric": "linf"}) == 0
+    resume = place.words("mixed", **SAID)
+    commands = [
+        resume, ["verify", "mixed", "--model", "net.py:net"], ["show", "mixed"], ["compare", "mixed"],
+        ["report", "mixed", "-o", "page.html"], ["export", "mixed", "points.npz"],
+    ]  # fmt: skip
+    trials: dict[str, Trial] = {}
+    for name, change in EXCHANGES.items():
+        for words in commands:
+            trials[f"{words[0]}, {name}"] = lambda words=words, change=change: _refuses_mixed(place, words, change)
+    for name, changes in HEADERS.items():
+        change = header_with(changes)
+        for words in commands[2:5:2]:
+            trials[f"{words[0]}, header: {name}"] = lambda words=words, change=change: _refuses_mixed(
+                place, words, change
+            )
+    return trials
+
+
+def _refuses_mixed(place: Place, words: list[str], change: Callable[[Path, Path], None]) -> str | None:
+    mixed = place.path / "mixed"
+    shutil.copytree(place.path / "one", mixed)
+    try:
+        change(mixed, place.path / "other")
+        return _refused(place, words)
+    finally:
+        shutil.rmtree(mixed)
 
 
 # ---- outputs ---------------------------------------------------------------------------------------------------------

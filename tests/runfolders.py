@@ -80,6 +80,24 @@ def answers(path: Path) -> dict[str, object]:
     return {**timeless, "x_adv": run.x_adv.numpy().tobytes()}
 
 
+def replace_points(path: Path, number: int, x_adv: torch.Tensor) -> None:
+    """Other points in place of a shard's, as if they had been recorded."""
+    from pwcf.runs import RunFolder
+    from pwcf.runs.shard import Shard
+
+    folder, size = RunFolder(path), json.loads((path / "header.json").read_text())["settings"]["chunk"]
+    folder.separate(number, size)
+    rows = folder.read_rows(path / f"rows-{number:06d}-{number:06d}.parquet")
+    Shard(number, {name: rows[name] for name in rows.column_names}, x_adv).write(folder)
+
+
+def rewrite_rows(path: Path, rows: Any) -> None:
+    """Other rows in place of those of a file, as if they had been recorded."""
+    from pwcf.runs import RunFolder
+
+    RunFolder(path.parent).write_rows(*map(int, path.stem.split("-")[1:]), rows)
+
+
 def told(captured: str) -> dict[str, object]:
     content: dict[str, object] = json.loads(captured)
     return content
@@ -101,6 +119,6 @@ def ruined(place: Place, capsys: pytest.CaptureFixture[str], *more: str, **said:
     code = place.run("out", *more, **said)
     captured = capsys.readouterr()
     assert code == 2, captured
-    assert captured.err.startswith("pwcf: ")
+    assert captured.err.startswith("pwcf: "), captured.err
     assert captured.err.count("\n") == 1
     return captured.err

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from pwcf._common import statistics
-from pwcf._common.wording import eps_text, question_text, share_text
+from pwcf._common.wording import class_text, eps_text, question_text, share_text
 
 INF = math.inf
 # Converged, found without convergence, nothing found, misclassified as it is, no finite logits.
@@ -98,3 +98,38 @@ def test_no_network_library_is_loaded() -> None:
     code = "import sys, pwcf._common.statistics, pwcf._common.wording, pwcf.runs.summary; print('torch' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "False"
+
+
+def test_every_class_has_its_own_samples() -> None:
+    labels = [4, 4, 0, 0, 0]
+    first, second = statistics.by_class(STATUS, ADVERSARIAL, RADIUS, labels, names=["zero"], eps=(0.5, 1.5))
+    assert (first.name, first.samples, first.attacked, first.found) == ("zero", 3, 1, 0)
+    assert (second.name, second.samples, second.attacked, second.found) == ("class 4", 2, 2, 2)
+    assert first.clean_accuracy == 1 / 3
+    assert (first.median, second.median) == (INF, 1.5)
+    assert first.robust_at == [1 / 3, 1 / 3]  # one is wrong as it is, one has no finite logits
+    assert second.robust_at == [1.0, 0.5]
+    within = statistics.by_class(STATUS, ADVERSARIAL, RADIUS, labels, max_loss=True)
+    assert [each.robust_accuracy for each in within] == [1 / 3, 0.0]
+    assert all(math.isnan(each.median) and each.robust_at == [] for each in within)
+
+
+def classes_of(*some: tuple[int, int, float]) -> list[statistics.ClassStatistics]:
+    """From (label, samples, radius)."""
+    labels = [label for label, samples, _ in some for _ in range(samples)]
+    radii = [radius for _, samples, radius in some for _ in range(samples)]
+    return statistics.by_class(["converged"] * len(labels), [True] * len(labels), radii, labels)
+
+
+def test_the_worst_class_has_enough_samples_and_may_not_be_alone() -> None:
+    worst, best = statistics.extremes(classes_of((0, 5, 2.0), (1, 4, 0.1), (2, 6, 1.0), (3, 5, 1.0)), max_loss=False)
+    assert [each.label for each in worst] == [2, 3]  # class 1 has too few
+    assert [each.label for each in best] == [0]
+    assert class_text(best, max_loss=False) == "class 0 (median radius 2, 5 attacked)"
+    assert class_text(worst, max_loss=False) == "class 2 and 1 more (median radius 1, 6 attacked)"
+    assert statistics.extremes(classes_of((0, 5, 1.0), (1, 5, 1.0)), max_loss=False) is None  # all alike
+    assert statistics.extremes(classes_of((0, 5, 1.0), (1, 4, 2.0)), max_loss=False) is None
+    assert statistics.extremes([], max_loss=True) is None
+    wrong = statistics.by_class(["already-misclassified"] * 5, [True] * 5, [0.0] * 5, [7] * 5)
+    worst, _ = statistics.extremes([*classes_of((0, 5, 1.0)), *wrong], max_loss=False)
+    assert class_text(worst, max_loss=False) == "class 7 (none of 5 attacked)"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pwcf._common.text import parse_fraction
-from pwcf._common.user_code import UserCodeError, is_named_code, load_named
+from pwcf._common.user_code import UserCodeError, is_named_code, kept_alive, load_named
 
 
 def test_a_file_is_run_anew_and_finds_what_lies_beside_it(tmp_path: Path) -> None:
@@ -50,3 +50,11 @@ def test_fractions_are_numbers() -> None:
     assert parse_fraction("8/255") == 8 / 255
     assert parse_fraction(" 0.5 ") == parse_fraction(0.5) == 0.5
     assert all(math.isnan(parse_fraction(text)) for text in ("", "a", "1/0", "1/2/3", "8 of 255"))
+
+
+def test_what_ends_a_program_is_an_error_of_the_user() -> None:
+    class Panic(BaseException):
+        """As libraries in Rust raise it."""
+
+    with pytest.raises(UserCodeError, match=r"own code failed \(Panic: the lock is poisoned\)"), kept_alive():
+        raise Panic("the lock is poisoned")

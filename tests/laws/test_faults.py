@@ -46,7 +46,7 @@ def test_everything_works_on_an_accelerator() -> None:
     """On a simulated one, ``tests/simulated_device.py``; ``python benchmarks/faults.py`` has every attack."""
     asked = [
         *(f"{attack}, max-loss" for attack in ("lmn", "pwcf", "apgd-t", "fab", "fw", "square", "ppgd")),
-        "lmn, min-radius", "training", "a run folder", *(["fmn, min-radius"] if available() else []),
+        "lmn, min-radius", "training", "a run folder", *(["fmn, min-radius", "ddn, max-loss"] if available() else []),
     ]  # fmt: skip
     found = faults.devices(asked)
     assert sorted(found) == sorted(asked)

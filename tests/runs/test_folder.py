@@ -176,12 +176,16 @@ def test_show_reads_a_folder_that_is_being_worked_in(place: Place) -> None:
 
 
 def test_tensors_of_other_samples_are_damage(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a folder of an earlier version, whose rows do not name their points."""
     from safetensors.torch import load_file
 
     from pwcf.runs.shard import write_tensors
 
     assert place.run("out", **SAID) == 0
-    path = RunFolder(place.path / "out").tensors_file(2)
+    folder = RunFolder(place.path / "out")
+    folder.write_rows(0, 2, folder.rows().drop_columns(["points"]))
+    folder.create({**folder.header(), "schema": 2})
+    path = folder.tensors_file(2)
     tensors = load_file(path)
     write_tensors(path, {name: value[:5].clone() for name, value in tensors.items()})
     assert "other tensors or samples" in ruined(place, capsys, **SAID)

@@ -107,7 +107,7 @@ def test_a_metric_of_the_models_own_features_is_that_of_evaluate_on_every_device
 def test_the_header_tells_what_was_asked_of_what(place: Place) -> None:
     assert place.run("out", metric="l2", question="max-loss", eps="8/255", budget=80, limit=10) == 0
     header = json.loads((place.path / "out" / "header.json").read_text())
-    assert header["schema"] == 2
+    assert header["schema"] == 3
     assert header["asked"]["eps"] == "8/255"
     assert header["settings"]["eps"] == pytest.approx(8 / 255)
     assert header["settings"]["loss"] == "margin"

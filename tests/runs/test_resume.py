@@ -182,3 +182,32 @@ def test_a_run_of_an_earlier_version_whose_model_is_not_known_again_says_why(
     assert "earlier version" not in ruined(place, capsys, **SAID)
     write_json(path, header | {"schema": 1})
     assert "begun by an earlier version of pwcf, which saw less of the user's own code" in ruined(place, capsys, **SAID)
+
+
+@pytest.mark.parametrize("kind", ["npz", "pictures"])
+def test_samples_that_have_changed_since_are_named(place: Place, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    arrays = dict(np.load(place.path / "data.npz"))
+    said: dict[str, object] = {**SAID, "limit": 20, "chunk": 6}
+    if kind == "pictures":
+        image = pytest.importorskip("PIL.Image")
+        for i, (pixels, label) in enumerate(zip(arrays["images"], arrays["labels"], strict=True)):
+            folder = place.path / "pictures" / "abcd"[label]
+            folder.mkdir(parents=True, exist_ok=True)
+            image.fromarray((255 * pixels[0]).astype(np.uint8)).save(folder / f"{i:02d}.png")
+        said |= {"data": place.path / "pictures", "order": "stored", "classes": "a,b,d"}
+    assert place.run("out", **said) == 0
+    if kind == "pictures":
+        names = sorted(path.relative_to(place.path / "pictures") for path in place.path.glob("pictures/*/*.png"))
+        for changed in (7, 13):
+            image.new("L", (6, 6), 200).save(place.path / "pictures" / names[changed])
+        expected = f"changed are sample 7 ({names[7]}), sample 13 ({names[13]})."
+    else:
+        arrays["images"][[7, 13]] = 0.5
+        np.savez(place.path / "data.npz", **arrays)
+        expected = "changed are sample 7, sample 13."
+    capsys.readouterr()
+    assert expected in ruined(place, capsys, **said)
+    # Where the changed ones are not recorded yet, it says so.
+    RunFolder(place.path / "out").drop(1, 6)
+    RunFolder(place.path / "out").drop(2, 6)
+    assert "the 8 recorded samples are the same" in ruined(place, capsys, **said)

@@ -84,3 +84,21 @@ def test_data_that_never_end_are_refused_on_the_command_line_too(
     os.mkfifo(tmp_path / "pipe.npz")
     assert main(recorded.words("pipe", data=tmp_path / "pipe.npz")) == 2
     assert "expected a file, found a pipe" in capsys.readouterr().err
+
+
+def test_names_of_a_folder_do_not_steer_the_terminal(
+    strange: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    escape = "\x1b]0;title\x07\x1b[31mnet\u202e"
+    header = read_json(strange / "out" / "header.json")
+    about = {"spec": escape, "about": escape, "fingerprint": "0" * 64}
+    write_json(
+        strange / "out" / "header.json",
+        header | {"settings": header["settings"] | {"model": escape, "data": escape}, "model": about, "data": about},
+    )
+    for words in (["show"], ["show", "--json"], ["compare"], ["table"], ["report", "-o", str(tmp_path / "page.html")]):
+        kind = ["overview"] if words[0] == "table" else []
+        assert main([words[0], *kind, str(strange / "out"), *words[1:]]) == 0
+        said = "".join(capsys.readouterr())
+        assert "\x1b" not in said
+        assert "\u202e" not in said

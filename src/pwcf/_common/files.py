@@ -24,8 +24,8 @@ class ReadError(UserError):
     """A file cannot be read, which says nothing against what is in it: why, and what to do."""
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The content of a regular file: never waits for a pipe or a device.
+def read_file(path: str | os.PathLike[str], most: int | None = None) -> bytes:
+    """The content of a regular file, or its first ``most`` bytes: never waits for a pipe or a device.
 
     Raises:
         FileNotFoundError: there is nothing.
@@ -38,7 +38,7 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
             if not stat.S_ISREG(status.st_mode):
                 raise ReadError(f"{path}: expected a file, found {kind_of_file(status.st_mode)}; name a regular file")
             # No more than it says to have: files of the system under /proc say 0 and may never end.
-            return file.read(status.st_size)
+            return file.read(status.st_size if most is None else min(most, status.st_size))
     except FileNotFoundError:
         raise
     except OSError as error:

@@ -26,6 +26,12 @@ def seal(content: bytes, *, at_end: bool = False) -> bytes:
     return content[:place] + _digits(content, place) + content[place + 64 :]
 
 
+def digits_of(content: bytes, *, at_end: bool = False) -> str | None:
+    """The digits that stand in a file's content, or in the part of it that has them; None if there are none."""
+    place = _place(content, at_end)
+    return None if place is None else content[place : place + 64].decode("ascii", "replace")
+
+
 def is_intact(content: bytes, *, at_end: bool = False) -> bool | None:
     """Whether a file's content is what was sealed; None if it has no seal."""
     place = _place(content, at_end)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,19 @@ def median_radius(status: Sequence[str], radius: Column) -> float:
     return quantile(np.sort(np.asarray(radius, dtype=np.float64)[attacked(status)]), 0.5)
 
 
+def radius_figures(status: Sequence[str], adversarial: Column, radius: Column) -> dict[str, float]:
+    """``mean``, ``least`` and ``largest`` radius of those found, ``median`` of all attacked; nothing if none was."""
+    some = np.asarray(radius, dtype=np.float64)[found(status, adversarial)]
+    if not len(some):
+        return {}
+    return {
+        "mean": mean_radius(status, adversarial, radius),
+        "median": median_radius(status, radius),
+        "least": float(some.min()),
+        "largest": float(some.max()),
+    }
+
+
 def nearest_seen(
     status: Sequence[str], adversarial: Column, nearest: Column, eps: Column, agreement: Column, searches: Column
 ) -> dict[str, float]:
@@ -102,6 +116,109 @@ def nearest_seen(
         "least": float(share.min()),
         **{name: median(np.asarray(values)[seen]) for name, values in counts.items()},
     }
+
+
+def largest_loss(status: Sequence[str], adversarial: Column, loss: Column, targeted: bool) -> dict[str, float]:
+    """How far max-loss drove the loss within eps on the attacked samples that it did not break.
+
+    Args:
+        status: of n samples.
+        adversarial: (n,) bool.
+        loss: (n,) the largest losses seen within eps, of wanted classes the least.
+        targeted: whether labels are wanted classes.
+
+    Returns:
+        ``samples``, the ``median`` of their losses and the one ``nearest`` to an answer; nothing where there are none.
+    """
+    values = np.asarray(loss, dtype=np.float64)
+    values = values[attacked(status) & ~found(status, adversarial) & np.isfinite(values)]
+    if not len(values):
+        return {}
+    nearest = values.min() if targeted else values.max()
+    return {"samples": float(len(values)), "median": median(values), "nearest": float(nearest)}
+
+
+@dataclass(frozen=True)
+class ClassStatistics:
+    """The samples of one class."""
+
+    label: int
+    name: str
+    samples: int
+    attacked: int
+    found: int
+    clean_accuracy: float
+    median: float
+    """min-radius: ``median_radius``, NaN where none was attacked"""
+    robust_accuracy: float
+    """max-loss: the share of all samples of the class without an adversarial point"""
+    robust_at: list[float]
+    """min-radius: that share at several eps, an upper bound"""
+
+
+FEWEST = 5
+"""samples of a class, at least, for it to be called the worst or the best: fewer tell little of it"""
+
+
+def by_class(
+    status: Sequence[str],
+    adversarial: Column,
+    radius: Column,
+    label: Column,
+    *,
+    names: Sequence[str] = (),
+    max_loss: bool = False,
+    eps: Sequence[float] = (),
+) -> list[ClassStatistics]:
+    """The statistics of every class that has samples, by rising label.
+
+    Args:
+        status: of n samples.
+        adversarial: (n,) bool.
+        radius: (n,) inf where there is no adversarial point.
+        label: (n,) ints; of targeted runs the wanted classes.
+        names: of the classes, where they have any.
+        max_loss: whether the question was max-loss.
+        eps: of ``robust_at``.
+    """
+    said, verified = np.asarray(status, dtype=object), np.asarray(adversarial, dtype=bool)
+    distance, labels = np.asarray(radius, dtype=np.float64), np.asarray(label)
+    classes = []
+    for one in np.unique(labels).tolist():
+        here = labels == one
+        own, point, far = said[here].tolist(), verified[here], distance[here]
+        classes.append(ClassStatistics(
+            one, class_name(names, one), len(own), int(attacked(own).sum()), int(found(own, point).sum()),
+            clean_accuracy(own), math.nan if max_loss else median_radius(own, far),
+            robust_accuracy(own, point) if max_loss else math.nan,
+            [] if max_loss else [robust_accuracy_at(own, far, each) for each in eps],
+        ))  # fmt: skip
+    return classes
+
+
+def class_name(names: Sequence[str], label: int) -> str:
+    """What a class is called: by its name, or else by its number."""
+    return names[label] if 0 <= label < len(names) else f"class {label}"
+
+
+def extremes(
+    classes: Sequence[ClassStatistics], max_loss: bool
+) -> tuple[list[ClassStatistics], list[ClassStatistics]] | None:
+    """The least and the most robust classes: by the median radius of attacked samples or, in max-loss, robust accuracy.
+
+    Classes with fewer than ``FEWEST`` samples are left out; one of which all samples are misclassified has radius 0.
+    Several where they are alike; None where all are.
+    """
+    value = {
+        each.label: each.robust_accuracy if max_loss else each.median if each.attacked else 0.0
+        for each in classes
+        if each.samples >= FEWEST
+    }
+    least, most = min(value.values(), default=0.0), max(value.values(), default=0.0)
+    if least == most:
+        return None
+    worst, best = ([each for each in classes if value.get(each.label) == end] for end in (least, most))
+    return worst, best
 
 
 def broken_alone(broken: Column, attacked: Column) -> list[int]:

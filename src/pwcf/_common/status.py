@@ -11,8 +11,8 @@ from enum import Enum
 class Status(Enum):
     """How the search for one row of a batch ended. ``status.sentence`` says what happened and what to try.
 
-    Solvers use the members from CONVERGED to NONFINITE except ENDED, which like the last three is for questions about a
-    classifier.
+    Solvers use the members from CONVERGED to NONFINITE except ENDED and STATIONARY, which like the last four are for
+    questions about a classifier.
     """
 
     CONVERGED = "converged"
@@ -21,6 +21,7 @@ class Status(Enum):
     MAX_ITERATIONS = "max-iterations"
     BUDGET = "budget"
     ENDED = "ended"
+    STATIONARY = "stationary"
     TIME_LIMIT = "time-limit"
     TARGET = "target"
     STOPPED = "stopped"
@@ -28,6 +29,7 @@ class Status(Enum):
     NONFINITE = "nonfinite"
     FOUND = "found"
     NOT_FOUND = "not-found"
+    CONTRADICTED = "contradicted"
     ALREADY_MISCLASSIFIED = "already-misclassified"
 
     @property
@@ -63,6 +65,10 @@ _SENTENCES = {
         "The attack ended by itself, and nothing says that a longer or another search would not find a nearer point. "
         "Compare with attacks that tell, such as lmn."
     ),
+    Status.STATIONARY: (
+        "The attack's solver ended by its own test: around the point nothing is nearer, but another minimum may be. "
+        "Give it more starts, or compare with lmn."
+    ),
     Status.TIME_LIMIT: (
         "The time limit was reached before the evidence reached tol; the answer stands, a better one may exist. "
         "Raise time_limit, or continue from the returned state."
@@ -83,10 +89,17 @@ _SENTENCES = {
         "NaN or inf at the start (of a classifier: in the logits of the image), or gradients that are not finite. "
         "Start elsewhere, or mend the model."
     ),
-    Status.FOUND: "A misclassified point within eps, verified: the question is answered.",
+    Status.FOUND: "An adversarial point within eps, verified: the question is answered.",
     Status.NOT_FOUND: (
-        "No misclassified point was found, which does not prove that there is none. "
+        "No adversarial point was found, which does not prove that there is none. "
         "Raise the budget, add attacks, or look at the warnings."
     ),
-    Status.ALREADY_MISCLASSIFIED: "The model is wrong on the sample as it is: radius 0, nothing to be found.",
+    Status.CONTRADICTED: (
+        "The search saw the returned point misclassified; when it was verified, the model answered otherwise, so it "
+        "does not count. Look for a limit on queries or for randomness in the model."
+    ),
+    Status.ALREADY_MISCLASSIFIED: (
+        "The model is wrong on the sample as it is (of a targeted question: it says the wanted class): radius 0, "
+        "nothing to be found."
+    ),
 }

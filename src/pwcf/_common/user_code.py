@@ -29,6 +29,10 @@ def kept_alive() -> Iterator[None]:
         raise UserCodeError(
             f"the user's own code ended the process (sys.exit({brief(end.code)})); let it raise an error, or return"
         ) from end
+    except (Exception, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # what libraries in Rust raise where they fail, for one
+        raise UserCodeError(f"the user's own code failed ({describe_error(error)}); mend it, or its library") from error
 
 
 def is_named_code(spec: str) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from pwcf._common.statistics import ClassStatistics
 
 
 def eps_text(eps: float) -> str:
@@ -43,6 +45,47 @@ def question_text(
     return words + (", targeted" if targeted else "")
 
 
+def radius_text(radius: Mapping[str, float], found: int, attacked: int) -> str:
+    """The radii of a run, with the samples that each number is over, wherever they are said.
+
+    Args:
+        radius: what ``statistics.radius_figures`` returns.
+        found: samples with a point, which the mean is over.
+        attacked: samples that were attacked, which the median is over: those without a point count as infinite.
+
+    Returns:
+        ``mean 0.0385 over 4 found, median ∞ over 10 attacked, least 0.021, largest 0.061``.
+    """
+    if not radius:
+        return f"no point found for any of {attacked} attacked"
+    shown = {name: number_text(value) for name, value in radius.items()}
+    return (
+        f"mean {shown['mean']} over {found} found, median {shown['median']} over {attacked} attacked, "
+        f"least {shown['least']}, largest {shown['largest']}"
+    )
+
+
+def number_text(value: float) -> str:
+    """A radius with four digits, ``∞`` where there is no point; a dash where it is not known."""
+    return "–" if math.isnan(value) else "∞" if math.isinf(value) else f"{value:.4g}"
+
+
+def clean_text(share: float, targeted: bool) -> str:
+    """The share of samples to attack: ``clean accuracy 93.0%``, or ``93.0% not yet of the wanted class``."""
+    return f"{share_text(share)} not yet of the wanted class" if targeted else f"clean accuracy {share_text(share)}"
+
+
+def robust_text(targeted: bool) -> str:
+    """What the share that withstands max-loss is called: of targeted attacks it is no accuracy."""
+    return "wanted class not reached" if targeted else "robust accuracy"
+
+
+def status_text(counts: Mapping[str, int], targeted: bool) -> str:
+    """How many samples ended how: ``converged 18, already-misclassified 2``."""
+    names = {"already-misclassified": "already-of-the-wanted-class"} if targeted else {}
+    return ", ".join(f"{names.get(name, name)} {count}" for name, count in counts.items())
+
+
 def gain_text(gain: float) -> str:
     """What the evidence of a run says, wherever it is said.
 
@@ -64,6 +107,38 @@ def nearest_text(near: Mapping[str, float]) -> str:
         f"nearest adversarial point {near['median']:.3g} eps away (median of {near['samples']:.0f} not broken; "
         f"least {near['least']:.3g}), {near['agreement']:.0f} of {near['searches']:.0f} searches ended there (median)"
     )
+
+
+def largest_loss_text(seen: Mapping[str, float], loss: str, targeted: bool) -> str:
+    """How far max-loss drove the loss of what it did not break, wherever it is said.
+
+    Args:
+        seen: what ``statistics.largest_loss`` returns, not empty.
+        loss: its name.
+        targeted: whether labels are wanted classes: there the loss falls.
+    """
+    side, limit = ("least", "at least") if targeted else ("largest", "at most")
+    return (
+        f"{side} {loss} seen within eps {seen['median']:.3g} (median of {seen['samples']:.0f} not broken; "
+        f"{limit} {seen['nearest']:.3g})"
+    )
+
+
+def class_text(classes: Sequence[ClassStatistics], max_loss: bool, targeted: bool = False) -> str:
+    """The worst classes, or the best, with their number: ``Coat (median radius 0.09666, 5 attacked)``.
+
+    Args:
+        classes: equally robust ones, at least one.
+        max_loss: whether the question was max-loss.
+        targeted: whether labels are wanted classes.
+    """
+    first = classes[0]
+    names = first.name if len(classes) == 1 else f"{first.name} and {len(classes) - 1} more"
+    if max_loss:
+        return f"{names} ({robust_text(targeted)} {share_text(first.robust_accuracy)}, {first.samples} samples)"
+    if not first.attacked:
+        return f"{names} (none of {first.samples} attacked)"
+    return f"{names} (median radius {number_text(first.median)}, {first.attacked} attacked)"
 
 
 def share_text(share: float, digits: int = 1) -> str:

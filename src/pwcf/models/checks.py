@@ -10,6 +10,8 @@ from pwcf.models.classifier import Classifier, CountedClassifier, out_of_memory
 
 # Rows that are enough to see a mistake of the set-up.
 ENOUGH = 32
+# Mean logits of a random model that change by more, relative to the largest, are means of too few.
+NOISY = 0.1
 
 
 def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> int | None:
@@ -24,7 +26,9 @@ def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> int 
         raise TypeError(f"images: expected floating point, found {images.dtype}; divide 8-bit images by 255")
     if not isinstance(labels, Tensor) or labels.shape != images.shape[:1]:
         found = tuple(labels.shape) if isinstance(labels, Tensor) else type(labels).__name__
-        raise ValueError(f"labels: expected one label per image, shape ({images.shape[0]},), found {found}")
+        one_hot = isinstance(labels, Tensor) and labels.dim() == 2 and labels.shape[1] > 1
+        advice = "; of one-hot rows give labels.argmax(1)" if one_hot else ""
+        raise ValueError(f"labels: expected one label per image, shape ({images.shape[0]},), found {found}{advice}")
     if labels.is_floating_point() or labels.dtype == torch.bool:
         raise TypeError(f"labels: expected integers, found {labels.dtype}")
     if images.dtype not in (torch.float32, torch.float64):
@@ -56,7 +60,13 @@ def count_classes(classifier: Classifier, images: Tensor) -> int:
     first = images[:1].clone()
     try:
         with classifier.in_use(), torch.no_grad():
-            return classifier(first).shape[1]
+            before = None if first.is_inference() else first._version
+            classes = classifier(first).shape[1]
+        if before is not None and first._version != before:
+            raise ValueError(
+                "model: expected its input to stay as it is, found it changed in place; let it work on x.clone()"
+            )
+        return classes
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         if out_of_memory(error) or str(error).startswith(("model:", "mean:", "std:")):
             raise
@@ -119,10 +129,17 @@ def warnings_about(
         found.append("The model returns NaN or inf for some of the images; these samples cannot be evaluated.")
         return found
     size = logits.abs().amax().clamp(min=1e-30)
-    if bool((repeated - logits).abs().amax() > 1e-3 * size):
+    spread = float((repeated - logits).abs().amax() / size)
+    if classifier.samples > 1:
+        if spread > NOISY:
+            found.append(
+                f"The mean logits of {classifier.samples} calls still change by {spread:.0%} of the largest one: raise "
+                "samples."
+            )
+    elif spread > 1e-3:
         found.append(
             "The model gives different logits for the same images: it is random, so one lucky pass counts as broken. "
-            "Average over its randomness first."
+            "Average over its randomness: Classifier(model, samples=16)."
         )
     elif bool((alone - logits[:1]).abs().amax() > 1e-3 * size):
         found.append("The logits of an image depend on the other images of the batch; answers depend on the batching.")

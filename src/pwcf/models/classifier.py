@@ -23,6 +23,8 @@ class Classifier:
         model: the callable. A module is put in eval mode while it is used and given back as it was.
         bounds: smallest and largest value of an input entry. Adversarial points never leave them.
         mean, std: if given, the model is called with (x - mean) / std; numbers, or one value per channel.
+        samples: of a random model, so many calls are averaged: the classifier is the one with the mean logits, and its
+            gradients are means, too (EOT: expectation over transformation). Each call counts as a pass.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class Classifier:
         bounds: tuple[float, float] = (0.0, 1.0),
         mean: float | Tensor | list[float] | None = None,
         std: float | Tensor | list[float] | None = None,
+        samples: int = 1,
     ) -> None:
         if not callable(model):
             raise TypeError(f"model: expected a callable that returns logits, found {type(model).__name__}")
@@ -40,11 +43,20 @@ class Classifier:
             raise ValueError(f"mean, std: expected both or neither, found {given} alone")
         self.model, self.bounds = model, (lower, upper)
         self._mean, self._std = mean, std
+        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
+            raise ValueError(f"samples: expected an integer >= 1, found {samples!r}")
+        self.samples = samples
         if std is not None and not bool((torch.as_tensor(std) > 0).all()):
             raise ValueError(f"std: expected positive values, found {std!r}")
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Logits (b, classes >= 2) of x (b, ...)."""
+        """Logits (b, classes >= 2) of x (b, ...); the mean of ``samples`` calls."""
+        logits = self._once(x)
+        for _ in range(self.samples - 1):
+            logits = logits + self._once(x)
+        return logits if self.samples == 1 else logits / self.samples
+
+    def _once(self, x: Tensor) -> Tensor:
         logits = self.model(self._as_computed(self._normalised(x)))
         if not isinstance(logits, Tensor) or not logits.is_floating_point():
             found = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
@@ -69,6 +81,8 @@ class Classifier:
         owner = getattr(self.model, "__self__", self.model)
         held = owner.state_dict() if isinstance(owner, nn.Module) else {}
         own = {"bounds": self.bounds, "mean": self._mean, "std": self._std}
+        if self.samples > 1:  # else a model is what it was before there were any
+            own["samples"] = self.samples
         return {
             **{name: value for name, value in held.items() if isinstance(value, Tensor)},
             **{f"classifier.{name}": torch.as_tensor(value) for name, value in own.items() if value is not None},
@@ -143,6 +157,10 @@ class Passes:
         """Those of some samples (m,)."""
         return Passes(self.forward[rows], self.backward[rows])
 
+    def times(self, each: int) -> Passes:
+        """The same, where what was counted were calls of so many passes each."""
+        return Passes(self.forward * each, self.backward * each)
+
     def add(self, samples: Tensor, forward: int = 0, backward: int = 0) -> None:
         """Count one batch; a sample that fills several rows counts once for each."""
         samples = samples.cpu()
@@ -163,6 +181,8 @@ class CountedClassifier:
         self.classifier, self.passes, self.batch = classifier, Passes.none(samples), batch
         self.metric_passes = Passes.none(samples)
         """of the network that measures distances, where there is one; no part of a budget"""
+        self.converged = torch.zeros(samples, dtype=torch.bool)
+        """(n,) searches that an attack calls converged while it goes on with others: for progress alone"""
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pwcf.runs.execution import Listener, Prepared, execute, prepare
     from pwcf.runs.load import RecordedRun, load_run
     from pwcf.runs.originals import original_images
+    from pwcf.runs.saving import RunLike, recorded
 
 __all__ = [
     "Header",
@@ -25,6 +26,7 @@ __all__ = [
     "RecordedRun",
     "RunError",
     "RunFolder",
+    "RunLike",
     "RunSummary",
     "Settings",
     "execute",
@@ -33,6 +35,7 @@ __all__ = [
     "load_run",
     "original_images",
     "prepare",
+    "recorded",
     "settings_from",
     "summarize",
 ]
@@ -45,6 +48,8 @@ _LATER = {
     "RecordedRun": "load",
     "load_run": "load",
     "original_images": "originals",
+    "RunLike": "saving",
+    "recorded": "saving",
 }
 
 

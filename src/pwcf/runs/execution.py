@@ -8,15 +8,17 @@ from typing import Any, Protocol
 
 import torch
 
-from pwcf.data import Source
+from pwcf._common.text import first_few
+from pwcf.data import Source, lies_by_class
+from pwcf.data.checks import sample_name
 from pwcf.models.loading import LoadedModel
 from pwcf.runs.continuation import Todo, combine, samples_to_search
 from pwcf.runs.engines import Engine, InProcess
 from pwcf.runs.folder import HEADER, MERGED, RunFolder, check_unused
-from pwcf.runs.header import About, Environment, Header, continued_header, differences, header_from
+from pwcf.runs.header import About, Environment, Header, continued_header, differences, header_from, new_name
 from pwcf.runs.resolve import Loader, ResolvedSettings, check_devices, resolve
 from pwcf.runs.settings import RunError, Settings
-from pwcf.runs.shard import Chunk, Shard
+from pwcf.runs.shard import Chunk, Shard, digest, recorded_shards
 from pwcf.runs.summary import COLUMNS, RunSummary, summarize
 
 
@@ -43,6 +45,8 @@ class Prepared:
     model: LoadedModel
     resolved: ResolvedSettings
     header: Header
+    remarks: list[str]
+    """what was decided about the data that a user should know, in sentences"""
 
 
 def prepare(settings: Settings, asked: dict[str, Any], loader: Loader | None = None) -> Prepared:
@@ -55,7 +59,8 @@ def prepare(settings: Settings, asked: dict[str, Any], loader: Loader | None = N
     """
     settings, loader = with_threads(settings), loader or Loader()
     check_devices(settings)
-    model, source = loader.model(settings), loader.source(settings)
+    model, (settings, remarks) = loader.model(settings), with_order(settings, loader)
+    source = loader.source(settings)
     samples = min(len(source), settings.limit or len(source))
     images, _ = source.read(0, 1)
     data_fingerprint = loader.data_fingerprint(settings, samples)
@@ -72,8 +77,9 @@ def prepare(settings: Settings, asked: dict[str, Any], loader: Loader | None = N
         sum(resolved.budgets),
         resolved.metric,
         asdict(Environment.current(settings.threads or 1)),
+        run=new_name(),
     )
-    return Prepared(settings, source, model, resolved, header)
+    return Prepared(settings, source, model, resolved, header, [*source.remarks, *remarks])
 
 
 def with_threads(settings: Settings) -> Settings:
@@ -85,6 +91,25 @@ def with_threads(settings: Settings) -> Settings:
         return replace(settings, threads=then)
     several = settings.engine == "ray" or len(settings.devices) > 1
     return replace(settings, threads=1 if several else torch.get_num_threads())
+
+
+def with_order(settings: Settings, loader: Loader) -> tuple[Settings, list[str]]:
+    """Settings that say in which order samples are taken, and what a user should know of it.
+
+    A run that goes on has the order it had. The first samples of data that lie class by class would be of few classes.
+    """
+    if settings.order is not None:
+        return settings, []
+    folder = RunFolder(settings.out)
+    if folder.exists:
+        return replace(settings, order=header_from(folder.header(), str(folder.path)).settings.order), []
+    source = loader.source(settings)
+    if settings.limit is None or settings.limit >= len(source) or not lies_by_class(source):
+        return replace(settings, order="stored"), []
+    return replace(settings, order="balanced"), [
+        f"samples: the data lie class by class, so the {settings.limit} are drawn from every class in turn, with seed "
+        f"{settings.seed}; --order stored takes the first ones"
+    ]
 
 
 def execute(prepared: Prepared, listeners: Sequence[Listener] = ()) -> RunSummary:
@@ -129,7 +154,14 @@ def _open(folder: RunFolder, prepared: Prepared) -> Header:
         folder.create(asked.to_json())
         return asked
     there = header_from(folder.header(), str(folder.path))
+    if there.saved:
+        raise RunError(
+            f"{folder.path}: was saved from Python (Run.save), which does not name its model: it cannot be continued; "
+            "choose another --out"
+        )
     if found := differences(there, asked, prepared.source.fingerprint):
+        if len(found) == 1 and found[0].startswith("data "):
+            found.append(_changed_samples(folder, prepared.source, there))
         raise RunError(
             f"{folder.path}: holds another run: {'; '.join(found)}. Give the old settings to go on, or another --out"
         )
@@ -138,6 +170,20 @@ def _open(folder: RunFolder, prepared: Prepared) -> Header:
         folder.unfinish()  # first: a result is of a run that is complete
         folder.create(header.to_json())
     return header
+
+
+def _changed_samples(folder: RunFolder, source: Source, header: Header) -> str:
+    """Which recorded samples are others by now, in words."""
+    rows, changed = folder.rows(["index", "image", "label", "revision"]), list[int]()
+    then = zip(rows["image"].to_pylist(), rows["label"].to_pylist(), strict=True)
+    for shard in recorded_shards(rows, header.settings.chunk):
+        images, labels = source.read(shard.index[0], shard.index[-1] + 1)
+        for index, image, label in zip(shard.index, images, labels.tolist(), strict=True):
+            if next(then) != (digest(image), label):
+                changed.append(index)
+    if not changed:
+        return f"the {len(rows)} recorded samples are the same: the change is among the others"
+    return f"changed are {first_few([sample_name(i, source.names) for i in changed])}"
 
 
 def _chunks(source: Source, todo: Sequence[Todo]) -> Iterator[Chunk]:

@@ -9,6 +9,8 @@ it. What was there counts until these rows appear: a kill leaves the old rows wi
 new.
 
 Every file holds its own SHA-256 (``_common/seal.py``), so that what has changed since it was written is not believed.
+Files of rows say which run and which shards they are of, and each row the digest of the file that has its point: an
+intact file of another run, or of another shard, is not believed either.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from pwcf._common import atomic, seal
 from pwcf._common.files import read_file
-from pwcf._common.text import first_line
+from pwcf._common.text import brief, first_line
 from pwcf.runs.settings import RunError
 
 if TYPE_CHECKING:
@@ -37,6 +39,14 @@ GRID = "grid.json"
 """in the folder of a benchmark: which runs it has, in their order"""
 # From this schema of the header on, a file of a run without a seal is damaged.
 SEALED = 2
+# From this schema on, rows say what they are of.
+NAMED = 3
+POINTS = "points"
+"""the column of rows that has the digest of the file with their points"""
+_OF = "of"
+"""under which a file of rows has its run and shards"""
+# Of the SHA-256 of a file of points, and of a file of tensors in which that stands.
+_DIGITS, _HEAD = 16, 4096
 _ROWS = re.compile(r"rows-(\d+)-(\d+)\.parquet")
 _TENSORS = re.compile(r"tensors-\d+(-\d+)?\.safetensors")
 # Shards whose rows are merged into one file: reading thousands of small ones takes seconds.
@@ -70,7 +80,7 @@ class RunFolder:
     @property
     def sealed(self) -> bool:
         """Whether a file of rows or tensors without a seal is damaged: older versions wrote none."""
-        return self.exists and _schema(read_json(self.path / HEADER)) >= SEALED
+        return _schema(self._header()) >= SEALED
 
     @property
     def complete(self) -> bool:
@@ -173,7 +183,7 @@ class RunFolder:
         return self.path / f"rows-{first:06d}-{last:06d}.parquet"
 
     def write_rows(self, first: int, last: int, table: pyarrow.Table) -> None:
-        content = rows_as_bytes(table)
+        content = rows_as_bytes(table, _of(self._header(), first, last))
         atomic.write(self._rows_file(first, last), lambda place: place.write_bytes(content))
 
     def read_rows(self, path: Path, columns: list[str] | None = None) -> pyarrow.Table:
@@ -189,9 +199,45 @@ class RunFolder:
         content = self.read_intact(path, at_end=True)
         try:
             with pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content), page_checksum_verification=True) as file:
+                names = [name for name in ("index", "revision", POINTS) if name in file.schema_arrow.names]
+                self._check_origin(path, file.schema_arrow.metadata or {}, file.read(names))
                 return file.read(columns).replace_schema_metadata(None)
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise RunError(damaged(path, first_line(error))) from error
+
+    def _check_origin(self, path: Path, marks: dict[bytes, bytes], rows: pyarrow.Table) -> None:
+        """Raise a RunError where rows are of another run or shard than their file's place, or their points are."""
+        import pyarrow.compute
+
+        header, match = self._header(), _ROWS.fullmatch(path.name)
+        of, newer = marks.get(_OF.encode()), _schema(header) >= NAMED
+        if match and (of != _of(header, int(match[1]), int(match[2])).encode() if of else newer):
+            raise RunError(damaged(path, "its rows are of another run, or of other samples than its name says"))
+        if POINTS not in rows.column_names or rows[POINTS].null_count:
+            if newer:
+                raise RunError(damaged(path, "its rows do not say which file has their points"))
+            if POINTS not in rows.column_names:
+                return
+        shards = pyarrow.compute.divide(rows["index"], header["settings"]["chunk"])
+        files = rows.append_column("shard", shards).group_by("shard")
+        for each in files.aggregate([("revision", "max"), (POINTS, "min"), (POINTS, "max")]).to_pylist():
+            named = each[f"{POINTS}_min"]
+            if named is None:
+                continue
+            if named != each[f"{POINTS}_max"]:
+                raise RunError(damaged(path, f"rows of shard {each['shard']} name several files of points"))
+            points = self.tensors_file(each["shard"], each["revision_max"])
+            try:
+                found = points_digest(read_file(points, _HEAD))
+            except FileNotFoundError:
+                continue  # replaced just now, or gone: who reads points says so
+            if named != found:
+                reason = "its SHA-256 is missing" if found is None else "its points are not those of the rows"
+                raise RunError(damaged(points, reason))
+
+    def _header(self) -> dict[str, Any]:
+        """The content of header.json; empty where there is none yet."""
+        return read_json(self.path / HEADER) if self.exists else {}
 
     def read_intact(self, path: Path, *, at_end: bool = False) -> bytes:
         """The content of a file of rows or tensors, which is as it was written; ``at_end``: see ``_common/seal.py``."""
@@ -253,12 +299,24 @@ def find_runs(path: str | os.PathLike[str]) -> list[Path]:
     if (folder / HEADER).exists():
         return [folder]
     if (folder / GRID).exists():
-        found = [folder / name for name in read_json(folder / GRID).get("cells", {})]
+        found = [folder / name for name in read_grid(folder)["cells"]]
     else:
         found = sorted(each.parent for each in folder.rglob(HEADER)) if folder.is_dir() else []
     if begun := [each for each in found if RunFolder(each).rows_files()]:
         return begun
     raise RunError(f"{folder}: no run there (no {HEADER})")
+
+
+def read_grid(folder: Path) -> dict[str, Any]:
+    """Which runs a benchmark has, and of which networks: all inside its folder."""
+    grid = {"nets": {}, "cells": {}, **read_json(folder / GRID)}
+    for name in ("nets", "cells"):
+        if not isinstance(grid[name], dict) or not all(isinstance(each, dict) for each in grid[name].values()):
+            raise RunError(f"{folder / GRID}: damaged ({name}: expected objects); restore it, or choose another --out")
+    for cell in map(Path, grid["cells"]):
+        if cell.is_absolute() or ".." in cell.parts:
+            raise RunError(f"{folder / GRID}: expected runs inside its folder, found {brief(str(cell))}; take it out")
+    return grid
 
 
 def check_unused(place: Path, mark: str, kind: str) -> None:
@@ -307,13 +365,28 @@ def _schema(content: dict[str, Any]) -> int:
     return schema if isinstance(schema, int) else 0
 
 
-def rows_as_bytes(table: pyarrow.Table) -> bytes:
-    """The file of some rows, with a seal and with checksums of its pages."""
+def _of(header: dict[str, Any], first: int, last: int) -> str:
+    """What a file of rows is of: its run, and its shards."""
+    return f"{header.get('run', '')} {first}-{last}"
+
+
+def points_digest(content: bytes) -> str | None:
+    """The digits by which rows name a file of points; None if it has no seal.
+
+    Args:
+        content: the file, or its beginning.
+    """
+    digits = seal.digits_of(content)
+    return None if digits is None else digits[:_DIGITS]
+
+
+def rows_as_bytes(table: pyarrow.Table, of: str) -> bytes:
+    """The file of some rows, with what they are of, a seal and checksums of its pages."""
     import pyarrow
     import pyarrow.parquet
 
     stream = pyarrow.BufferOutputStream()
-    marked = table.replace_schema_metadata({seal.NAME: seal.UNSEALED})
+    marked = table.replace_schema_metadata({_OF: of, seal.NAME: seal.UNSEALED})
     pyarrow.parquet.write_table(marked, stream, write_page_checksum=True)
     return seal.seal(stream.getvalue().to_pybytes(), at_end=True)
 

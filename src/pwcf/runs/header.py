@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import math
 import os
 import platform
+import re
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -12,19 +15,23 @@ from typing import Any
 from pwcf._common.optional import installed_version
 from pwcf._common.text import brief, describe_error, one_line
 from pwcf._common.wording import eps_text
-from pwcf.runs.settings import RunError, Settings
+from pwcf.runs.folder import NAMED, SEALED
+from pwcf.runs.settings import LARGEST, RunError, Settings
 
-SCHEMA = 2
+SCHEMA = 3
 """Of the folder. A newer number has more fields or columns; what an older one lacks gets its default when read.
 
 2: every file is sealed, and fingerprints of the user's own code cover all that it reaches.
+3: rows name their run and the file of their points, and fingerprints cover more of what Python can change.
 """
 # From this schema on fingerprints cover all that the user's own code reaches.
-WHOLE_CODE = 2
+WHOLE_CODE = 3
 # Files are known by what is in them, wherever they lie.
-BY_FINGERPRINT = ("model", "weights", "data", "labels")
+BY_FINGERPRINT = ("model", "weights", "data", "labels", "classes")
 # Settings that a run may be continued with: more samples, a larger budget.
 CONTINUED = ("limit", "budget")
+# In the folder of a run that was saved from Python: the images it was about, and their labels.
+ORIGINALS = "originals.safetensors"
 PACKAGES = ("pwcf", "torch", "numpy", "pyarrow", "safetensors", "adv-lib", "timm", "onnx2torch", "ray")
 
 
@@ -85,10 +92,26 @@ class Header:
     """what the run was before it was continued, the first stage first"""
     schema: int = SCHEMA
     """of the version that began it"""
+    run: str = ""
+    """by which its rows name it: drawn when it was begun"""
+    saved: bool = False
+    """by ``Run.save``: nobody knows where model and attacks are from, and the images lie in the run's folder"""
 
     @property
     def chunks(self) -> int:
         return -(-self.samples // self.settings.chunk)
+
+    @property
+    def unchecked(self) -> str | None:
+        """What cannot be checked of a folder of an earlier version, in a sentence."""
+        if self.schema < SEALED:
+            return "Files of this folder have no digests (an earlier version began it): changes in them go unnoticed."
+        if self.schema < NAMED:
+            return (
+                "Rows of this folder do not name their files of points (an earlier version began it): whole files that "
+                "were exchanged for another run's go unnoticed."
+            )
+        return None
 
     @property
     def first_budget(self) -> int:
@@ -100,8 +123,13 @@ class Header:
         return asdict(self)
 
 
+def new_name() -> str:
+    """By which rows name their run."""
+    return secrets.token_hex(8)
+
+
 def header_from(content: Mapping[str, Any], place: str) -> Header:
-    """From what ``to_json`` gave, now or in an earlier version."""
+    """From what ``to_json`` gave, now or in an earlier version; ``place``: the run's folder."""
     schema = content.get("schema")
     if not isinstance(schema, int) or schema not in range(1, SCHEMA + 1):
         raise RunError(
@@ -109,8 +137,12 @@ def header_from(content: Mapping[str, Any], place: str) -> Header:
         )
     try:
         known = {each.name for each in fields(Settings)}
-        settings = Settings(**{name: value for name, value in content["settings"].items() if name in known})
-        return Header(
+        # Runs of before there were orders are about the first samples, as they lie.
+        said = {"order": "stored", **content["settings"]}
+        settings = Settings(**{name: value for name, value in said.items() if name in known})
+        if saved := content.get("saved") is True:
+            settings = replace(settings, data=os.path.join(place, ORIGINALS))
+        header = Header(
             settings,
             dict(content["asked"]),
             About(**content["model"]),
@@ -124,11 +156,34 @@ def header_from(content: Mapping[str, Any], place: str) -> Header:
             dict(content["made"]),
             tuple(Stage(**each) for each in content.get("earlier", ())),
             schema,
+            run=str(content.get("run", "")),
+            saved=saved,
         )
+        for each in (settings, header, header.model, header.data, *header.attacks, *header.earlier):
+            _check_types(each)
+        if not header.samples > 0 or math.prod(header.shape) > LARGEST or min(header.shape, default=1) < 0:
+            raise ValueError(f"samples {brief(header.samples)}, shape {brief(header.shape)}")
+        return header
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
             f"{place}: damaged header ({one_line(describe_error(error))}); restore it, or start anew"
         ) from None
+
+
+_KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
+
+
+def _check_types(record: Any) -> None:
+    """Raise a TypeError where a field of numbers or texts, or of several, has something else."""
+    for each in fields(record):
+        value, kind = getattr(record, each.name), str(each.type).removesuffix(" | None")
+        if match := re.fullmatch(r"(?:list|tuple)\[(\w+)(?:, \.\.\.)?\]", kind):
+            kind, values = match[1], list(value)
+        else:
+            values = [] if value is None and kind != each.type else [value]
+        for one in values:
+            if kind in _KINDS and (not isinstance(one, _KINDS[kind]) or (isinstance(one, bool) and kind != "bool")):
+                raise TypeError(f"{each.name}: expected {kind}, found {brief(value)}")
 
 
 def differences(there: Header, asked: Header, data_fingerprint: Callable[[int], str]) -> list[str]:
@@ -190,10 +245,12 @@ def continued_header(there: Header, asked: Header, done: int) -> Header:
     """The header of a run that goes on as ``asked``, between which and ``there`` there are no differences.
 
     Args:
-        there: the header in the folder, returned unchanged where no more is asked than it says.
+        there: the header in the folder, returned unchanged where nothing is asked that it does not say.
         asked: that of the command.
         done: samples that are recorded.
     """
+    if (levels := asked.settings.accuracy_at) and levels != there.settings.accuracy_at:  # other ones are told
+        there = replace(there, settings=replace(there.settings, accuracy_at=levels))
     if (there.samples, there.budget) == (asked.samples, asked.budget):
         return there
     given = {name: value for name, value in there.asked.items() if name not in CONTINUED}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,15 +28,17 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RecordedRun(Run):
-    """A run that was recorded."""
+    """A run with header and rows: of a folder, or as ``Run.save`` would write one."""
 
     header: Header
     rows: pyarrow.Table
     """every column of every sample"""
     index: Tensor
     """(n,) the samples' places in the data: all of them, unless the run was stopped"""
+    folder: Path | None = field(default=None, kw_only=True)
+    """where it lies; None in memory"""
 
     def to_pandas(self) -> pandas.DataFrame:
         """Every column of every sample; ``attacked`` and ``found`` say over which samples statistics are."""
@@ -104,6 +107,7 @@ def load_run(path: str | os.PathLike[str], *, tensors: bool = True) -> RecordedR
         header,
         table,
         column("index"),
+        folder=folder.path,
     )
 
 

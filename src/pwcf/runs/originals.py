@@ -28,6 +28,8 @@ def original_images(run: RecordedRun, data: str | None = None) -> Tensor:
         DataError: they cannot be opened or read.
         RunError: an image is not the one that was attacked.
     """
+    if data is None and run.asked is not None:
+        return run.asked.images.detach().cpu()
     settings = run.header.settings if data is None else replace(run.header.settings, data=data)
     if data is None and not is_safe_data(settings.data):
         raise RunError(_unasked(settings.data))
@@ -55,6 +57,8 @@ class OriginalImages:
 
     def read(self, run: RecordedRun, name: str, places: Sequence[int]) -> dict[int, Tensor]:
         """Images of the samples at these places of the run's rows, without those that are not what the run saw."""
+        if run.asked is not None:
+            return {place: run.asked.images[place].detach().cpu() for place in places}
         found: dict[int, Tensor] = {}
         reasons = []
         for spec in dict.fromkeys(filter(None, (self.data, run.header.settings.data))):
@@ -89,7 +93,10 @@ class OriginalImages:
 
     def _open(self, settings: Settings) -> Source | str:
         """The source, or why there is none."""
-        key = (settings.data, settings.labels, settings.resize, settings.crop, settings.split, *settings.bounds)
+        key = (
+            settings.data, settings.labels, settings.classes, settings.resize, settings.crop, settings.split,
+            *settings.bounds, settings.order, settings.seed,
+        )  # fmt: skip
         if key not in self._opened:
             try:
                 self._opened[key] = open_source(settings)

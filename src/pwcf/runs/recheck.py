@@ -58,8 +58,10 @@ def recheck_run(folder: RunFolder, header: Header, settings: Settings, loader: L
 def _recheck_run(folder: RunFolder, header: Header, settings: Settings, loader: Loader) -> Rechecked:
     check_devices(settings)
     model, source = loader.model(settings), loader.source(settings)
-    found = Rechecked()
-    if model.fingerprint != header.model.fingerprint:
+    found = Rechecked(remarks=[] if header.unchecked is None else [header.unchecked])
+    if header.saved:
+        found.remarks.append("the run was saved from Python: its points are checked against the model that you named")
+    elif model.fingerprint != header.model.fingerprint:
         found.remarks.append(
             f"another model than that of the run (digest {model.fingerprint[:8]}, then {header.model.fingerprint[:8]})"
         )

@@ -16,7 +16,7 @@ from pwcf._common.text import describe_error, first_line
 from pwcf._common.user_code import UserCodeError, is_named_code, kept_alive, load_named
 from pwcf.attacks import PRESETS, Answer, Attack, CannotAnswer, Stop, as_attack, resolve_attacks
 from pwcf.attacks import Task as Asked
-from pwcf.data import Source, open_data
+from pwcf.data import BalancedSource, Source, open_data
 from pwcf.metrics import Custom, Metric, as_metric
 from pwcf.models import Classifier, count_classes
 from pwcf.models.loading import LoadedModel, code_fingerprint, load_model
@@ -231,10 +231,19 @@ def open_model(settings: Settings) -> LoadedModel:
 
 
 def open_source(settings: Settings) -> Source:
-    """The data that settings name."""
+    """The data that settings name, in their order."""
+    return _in_order(_open_as_stored(settings), settings)
+
+
+def _in_order(source: Source, settings: Settings) -> Source:
+    return BalancedSource(source, settings.seed) if settings.order == "balanced" else source
+
+
+def _open_as_stored(settings: Settings) -> Source:
     return open_data(
         settings.data,
         labels=settings.labels,
+        classes=settings.classes,
         resize=settings.resize,
         crop=settings.crop,
         split=settings.split,
@@ -253,16 +262,23 @@ class Loader:
         return self._last("model", given, lambda: open_model(settings))
 
     def source(self, settings: Settings) -> Source:
-        return self._last("source", self._data(settings), lambda: open_source(settings))
+        stored = self._last("stored", self._data(settings), lambda: _open_as_stored(settings))
+        given = (*self._data(settings), settings.order, settings.seed)
+        return self._last("source", given, lambda: _in_order(stored, settings))
 
     def data_fingerprint(self, settings: Settings, samples: int) -> str:
         """SHA-256 of the first samples, which are read for it."""
         source = self.source(settings)
-        return self._last("fingerprint", (*self._data(settings), samples), lambda: source.fingerprint(samples))
+        return self._last(
+            "fingerprint",
+            (*self._data(settings), settings.order, settings.seed, samples),
+            lambda: source.fingerprint(samples),
+        )
 
     @staticmethod
     def _data(settings: Settings) -> tuple[Any, ...]:
-        return settings.data, settings.labels, settings.resize, settings.crop, settings.split, settings.bounds
+        which = settings.data, settings.labels, settings.classes, settings.split
+        return *which, settings.resize, settings.crop, settings.bounds
 
     def _last(self, what: str, given: tuple[Any, ...], opened: Callable[[], T]) -> T:
         if what not in self._kept or self._kept[what][0] != given:

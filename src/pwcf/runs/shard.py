@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from pwcf._common import atomic, seal
 from pwcf._common.text import first_line
 from pwcf.evaluation import Run
 from pwcf.metrics import as_metric, distance64
-from pwcf.runs.folder import RunFolder, damaged
+from pwcf.runs.folder import POINTS, RunFolder, damaged, points_digest
 from pwcf.runs.header import Header
 from pwcf.runs.settings import RunError
 from pwcf.runs.summary import SENTENCES, row_numbers
@@ -59,20 +59,22 @@ class Shard:
     def write(self, folder: RunFolder) -> None:
         """Tensors first: rows that exist have theirs. Those of the revision before go last."""
         index = torch.from_numpy(np.asarray(self.columns["index"]).copy())
-        write_tensors(
+        digest = write_tensors(
             folder.tensors_file(self.number, self.revision), {"x_adv": self.x_adv.contiguous(), "index": index}
         )
-        folder.write_rows(self.number, self.number, self.table())
+        rows = replace(self, columns={**self.columns, POINTS: [digest] * len(index)})
+        folder.write_rows(self.number, self.number, rows.table())
         if self.revision:
             folder.tensors_file(self.number, self.revision - 1).unlink(missing_ok=True)
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Whole or not at all, with a seal, and with the errors and rights of ordinary files."""
+def write_tensors(path: Path, tensors: dict[str, Tensor]) -> str | None:
+    """Whole or not at all, with a seal, and with the errors and rights of ordinary files. The digest of the file."""
     from safetensors.torch import save
 
     content = seal.seal(save(tensors, metadata={seal.NAME: seal.UNSEALED}))
     atomic.write(path, lambda place: place.write_bytes(content))
+    return points_digest(content)
 
 
 def shard_of(chunk: Chunk, run: Run, budget: int) -> Shard:

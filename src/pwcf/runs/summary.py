@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pwcf._common import statistics
+from pwcf._common.usual_eps import usual_eps
 from pwcf._common.wording import question_text
 from pwcf.runs.header import Header
 
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "index", "adversarial", "radius", "status", "attack", "gain", "forward", "backward", "metric_forward",
-    "metric_backward", "seconds", "warnings", "budget", "revision", "nearest", "agreement", "searches",
+    "metric_backward", "seconds", "warnings", "budget", "revision", "nearest", "agreement", "searches", "loss",
+    "label",
 )  # fmt: skip
 """of a run's rows, which a summary needs"""
 SENTENCES = "\n"
@@ -54,37 +57,48 @@ class RunSummary:
     """median of those found: the share of the radius that a much longer search is likely to gain at most"""
     near: dict[str, float]
     """max-loss: how near the search came to what it did not break, in eps (``statistics.nearest_seen``)"""
+    largest_loss: dict[str, float]
+    """max-loss: how far the search drove the loss of what it did not break (``statistics.largest_loss``)"""
     seconds: float
     warnings: list[str]
+    eps: list[float]
+    """of ``robust_at``; in max-loss that of the question"""
+    robust_at: list[float]
+    """min-radius: robust accuracy of the samples that are done at each of ``eps``, upper bounds"""
+    classes: list[statistics.ClassStatistics]
+    """those that have samples, by label; of targeted runs the wanted classes"""
+
+    @property
+    def extremes(self) -> tuple[list[statistics.ClassStatistics], list[statistics.ClassStatistics]] | None:
+        """The least and the most robust classes (``statistics.extremes``)."""
+        return statistics.extremes(self.classes, self.robust_accuracy is not None)
 
     def to_json(self) -> dict[str, Any]:
-        content: dict[str, Any] = json_safe(vars(self))
+        content: dict[str, Any] = json_safe(asdict(self))
         return content
 
 
-def summarize(header: Header, rows: pyarrow.Table) -> RunSummary:
+def summarize(header: Header, rows: pyarrow.Table, eps: Sequence[float] | None = None) -> RunSummary:
     """The summary of what is there so far.
 
     Args:
         header: of the run.
         rows: at least its ``COLUMNS``.
+        eps: at which a min-radius run tells its robust accuracy; default: those it was asked for, or ``usual_eps``.
     """
     import pyarrow
 
     status = rows["status"].to_pylist()
     adversarial, radius = rows["adversarial"].to_numpy(zero_copy_only=False), rows["radius"].to_numpy()
     found = statistics.found(status, adversarial)
-    max_loss, nearest = header.settings.eps is not None, radius[found]
+    max_loss = header.settings.eps is not None
     passes = rows["forward"].to_numpy() + rows["backward"].to_numpy()
     own = rows["metric_forward"].to_numpy() + rows["metric_backward"].to_numpy()
-    radii: dict[str, float] = {}
-    if len(nearest) and not max_loss:
-        radii = {
-            "mean": statistics.mean_radius(status, adversarial, radius),
-            "median": statistics.median_radius(status, radius),
-            "least": float(nearest.min()),
-            "largest": float(nearest.max()),
-        }
+    asked = [header.settings.eps] if header.settings.eps is not None else eps or header.settings.accuracy_at
+    if not asked:
+        attacked = statistics.attacked(status)
+        asked = usual_eps(header.settings.metric, header.shape, header.settings.bounds, [radius[attacked]])
+    radii = {} if max_loss else statistics.radius_figures(status, adversarial, radius)
     return RunSummary(
         question=question_of(header),
         samples=header.samples,
@@ -101,9 +115,16 @@ def summarize(header: Header, rows: pyarrow.Table) -> RunSummary:
         metric_passes=statistics.mean_passes(status, own),
         gain=statistics.median(rows["gain"].to_numpy()[found]) if radii and "gain" in rows.column_names else None,
         near=_near(header, rows, status, adversarial),
+        largest_loss=_largest_loss(header, rows, status, adversarial),
         seconds=float(rows["seconds"].to_numpy().sum()),
         warnings=warnings_of(header, rows),
-    )
+        eps=list(asked),
+        robust_at=[] if max_loss else [statistics.robust_accuracy_at(status, radius, each) for each in asked],
+        classes=statistics.by_class(
+            status, adversarial, radius, rows["label"].to_numpy(),
+            names=header.classes, max_loss=max_loss, eps=asked,
+        ),
+    )  # fmt: skip
 
 
 def _near(header: Header, rows: pyarrow.Table, status: list[str], adversarial: Any) -> dict[str, float]:
@@ -114,11 +135,17 @@ def _near(header: Header, rows: pyarrow.Table, status: list[str], adversarial: A
     return statistics.nearest_seen(status, adversarial, nearest, eps, agreement, searches)
 
 
+def _largest_loss(header: Header, rows: pyarrow.Table, status: list[str], adversarial: Any) -> dict[str, float]:
+    if header.settings.eps is None or "loss" not in rows.column_names:
+        return {}
+    return statistics.largest_loss(status, adversarial, rows["loss"].to_numpy(), header.settings.targeted)
+
+
 def warnings_of(header: Header, rows: pyarrow.Table) -> list[str]:
     """The warnings of all chunks, each sentence once; numbers in "3 of 20 samples" are added up.
 
     Numbers of samples that were not searched with the run's last budget are told apart, with theirs: a larger budget
-    may have answered what they count.
+    may have answered what they count. Before them, what cannot be checked of an older folder.
     """
     budgets, texts = row_numbers(rows, "budget", header.first_budget), rows["warnings"].to_pylist()
     # One row of each evaluation speaks for all of them.
@@ -131,7 +158,8 @@ def warnings_of(header: Header, rows: pyarrow.Table) -> list[str]:
             if found and budgets[place] < header.budget:
                 key = f"With a budget of {budgets[place]}: {key}"
             counts[key] = [a + b for a, b in zip(counts.get(key, [0] * len(found)), found, strict=True)]
-    return [key.format(*numbers) for key, numbers in counts.items()]
+    older = [] if header.unchecked is None else [header.unchecked]
+    return older + [key.format(*numbers) for key, numbers in counts.items()]
 
 
 def row_numbers(rows: pyarrow.Table, name: str, absent: int) -> np.ndarray[Any, np.dtype[np.int64]]:

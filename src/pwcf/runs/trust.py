@@ -43,6 +43,12 @@ def check_trusted(settings: Settings, place: str, given: Collection[str], how: s
         )
 
 
+def check_named(saved: bool, place: str, given: Collection[str]) -> None:
+    """Raise a RunError where a run needs its model, and nobody has named one of a run that was saved from Python."""
+    if saved and "model" not in given:
+        raise RunError(f"{place}: was saved from Python (Run.save), which does not name its model; give it: --model")
+
+
 def is_safe_data(spec: str) -> bool:
     """Whether data may be opened that only a folder names: a regular file of this machine, or what comes with pwcf."""
     if spec.startswith(_SHIPPED):

@@ -35,8 +35,9 @@ def recheck(
     points: Tensor,
     samples: Tensor | None = None,
     eps: Tensor | None = None,
+    looks: int = 1,
 ) -> Checked:
-    """Verify points with one forward pass per sample, each in a call of its own.
+    """Verify points with one forward pass per sample and look, each in a call of its own.
 
     Args:
         model: the classifier; it counts the passes.
@@ -46,9 +47,10 @@ def recheck(
         points: (n, ...) in the dtype of the images.
         samples: (n,) indices under which passes are counted; default 0 to n - 1.
         eps: (n,) the radii of these samples, if they are only some of the problem's samples.
+        looks: of a random model: a point has to be misclassified in each.
 
     Returns:
-        Which points are answers, their distances, and the logits of the fresh pass.
+        Which points are answers, their distances, and the logits of the fresh pass, the last one of several.
     """
     if points.shape != images.shape or points.dtype != images.dtype:
         raise ValueError(
@@ -58,7 +60,9 @@ def recheck(
     lower, upper = model.bounds
     inside = ((points >= lower) & (points <= upper)).flatten(1).all(1)
     samples = torch.arange(images.shape[0]) if samples is None else samples
-    logits = model.logits(points, samples, alone=True)
-    wrong = is_wrong(logits, labels, problem.targeted)
+    wrong = inside
+    for _ in range(looks):
+        logits = model.logits(points, samples, alone=True)
+        wrong = wrong & is_wrong(logits, labels, problem.targeted)
     distance = ReferenceDistance(problem.metric, images, samples, model.metric_passes, model.batch).distance64(points)
-    return Checked(inside & wrong & problem.allows(distance, eps), distance, logits)
+    return Checked(wrong & problem.allows(distance, eps), distance, logits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import subprocess
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional
 
 from pwcf.models.loading import load_model
 
@@ -133,6 +137,70 @@ FILES = {
     "nets_base.py": "from torch import nn\n\n\nclass Base(nn.Module):\n    def half(self, x):\n        return x / 2\n",
     "nets_other.py": "UNUSED = 1\n",
 }
+# By what a model computes with: how it is made of V, and how a model uses it.
+MADE_OF_V = {
+    "nested namespace": ("C = types.SimpleNamespace(a=types.SimpleNamespace(by=V))", "x * C.a.by"),
+    "nested dictionary of a library": ("C = collections.UserDict(a=collections.UserDict(by=V))", "x * C['a']['by']"),
+    "cache": ("C = functools.lru_cache((lambda v: lambda: v)(V))", "x * C()"),
+    "default of a dictionary": ("C = collections.defaultdict((lambda v: lambda: v)(V))", "x * C[0]"),
+    "nested class": ("class C:\n    class D:\n        by = 1\nC.D.by = V", "x * C.D.by"),
+    "metaclass": ("class M(type):\n    pass\nclass C(metaclass=M):\n    pass\nM.by = V", "x * C.by"),
+    "property": ("class C:\n    by = property((lambda v: lambda self: v)(V))", "x * C().by"),
+    "descriptor": ("class D:\n    def __init__(s, v):\n        s.v = v\n    def __get__(s, o, t):\n        return s.v\n"
+                   "class C:\n    by = D(V)", "x * C().by"),
+    "method of an object": ("class C:\n    def __init__(s, v):\n        s.v = v\n    def f(s):\n        return s.v\n"
+                            "f = C(V).f", "x * f()"),
+    "module in a module": ("import nets_package.sub\nnets_package.sub.BY = V", "x * nets_package.sub.BY"),
+    "function of a module": ("import nets_package.sub as sub\nsub.BY = V", "x * sub.by()"),
+    "function of torch": ("F.relu = (lambda v: lambda x, inplace=False: v * x)(V)", "F.relu(x)"),
+    "function that torch calls": ("F.relu = (lambda v: lambda x, inplace=False: v * x)(V)", "nn.ReLU()(x)"),
+    "method of torch": ("nn.Linear.forward = (lambda v: lambda self, x: v * x[..., :3])(V)", "x"),
+    "method of tensors": ("torch.Tensor.relu = (lambda v: lambda self: v * self)(V)", "x.relu()"),
+    "Python's names": ("builtins.sum = (lambda v: lambda x: v * x)(V)", "sum(x)"),
+    "text in code": ("C = eval(f\"lambda x: getattr(x, '{['abs', 'neg'][V - 1]}')()\")", "C(x)"),
+    "tuple in code": ("C = eval(f'lambda x: x.sum({[(0, 1), (0,)][V - 1]})')", "x + C(x).sum()"),
+    "lambdas on one line": ("C = {1: lambda x, y: x - y, 2: lambda x, y: y - x}[V]", "C(x, 1)"),
+    "texts on one line": ("C = {1: lambda x: getattr(x, 'abs')(), 2: lambda x: getattr(x, 'neg')()}[V]", "C(x)"),
+    "other code": ("def f(x):\n    return x\ndef g(x):\n    return -x\nf.__code__ = [f, g][V - 1].__code__", "f(x)"),
+    "member of an enum": ("class E(enum.Enum):\n    A = 1\nE.A._value_ = V", "x * E.A.value"),
+    "attribute of a number": ("class I(float):\n    pass\nC = I(1)\nC.by = V", "x * C.by"),
+    "attribute of a text": ("class I(str):\n    pass\nC = I('a')\nC.by = V", "x * C.by"),
+    "attribute of a list": ("class I(list):\n    pass\nC = I()\nC.by = V", "x * C.by"),
+    "class of a list": ("class I(list):\n    by = 1\nC = I()\nI.by = V", "x * C.by"),
+    "attribute of a tensor": ("C = torch.ones(1)\nC.by = V", "x * C.by"),
+    "class of a tensor": ("class T(torch.Tensor):\n    by = 1\nT.by = V\nC = torch.ones(1).as_subclass(T)", "x * C.by"),
+    "hook of a tensor": ("C = nn.Parameter(torch.ones(1))\nC.register_hook((lambda v: lambda g: g * v)(V))", "x * C"),
+    "bytes": ("C = memoryview(bytes([V]))", "x * C[0]"),
+    "C array": ("C = (ctypes.c_double * 1)(V)", "x * C[0]"),
+    "weak reference": ("class O:\n    pass\no = O()\no.by = V\nC = weakref.ref(o)\nkeep = [o]", "x * C().by"),
+}  # fmt: skip
+MADE_NET = """
+import builtins, collections, ctypes, enum, functools, json, types, weakref
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+V = json.loads((Path(__file__).parent / "settings.json").read_text())["V"]
+{made}
+del V
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = self.last(x)
+        return {used}
+
+
+def net():
+    torch.manual_seed(0)
+    return Net()
+"""
 SETTINGS: dict[str, Any] = {
     "list": [1, 2], "nested": 1, "tensor": 0.0, "array": 1.0, "closure": 1.0, "object": 1.0, "partial": 1.0, "set": "a",
     "tuple": 1, "slots": 1, "unregistered": 1.0, "buffer": 1.0, "method": 1.0, "global": 1.0, "global list": 1.0,
@@ -164,6 +232,24 @@ def made_fingerprint(
     return load_model(f"{place / 'nets.py'}:{name}").fingerprint
 
 
+def made_of(place: Path, what: str, value: int) -> str:
+    """The fingerprint of a model one of whose parts is made of 1 or 2; what that changes in Python is put back."""
+    made, used = MADE_OF_V[what]
+    package = place / "nets_package"
+    package.mkdir(parents=True, exist_ok=True)
+    (package / "__init__.py").write_text("")
+    (package / "sub.py").write_text("BY = 1\n\n\ndef by():\n    return BY\n")
+    places: list[tuple[Any, str]] = [(functional, "relu"), (nn.Linear, "forward"), (builtins, "sum")]
+    before = [getattr(where, name) for where, name in places]
+    try:
+        return made_fingerprint(place, {"V": value}, {"nets.py": MADE_NET.format(made=made, used=used)})
+    finally:
+        for (where, name), old in zip(places, before, strict=True):
+            setattr(where, name, old)
+        if "relu" in vars(torch.Tensor):
+            del torch.Tensor.relu
+
+
 def other_value(changed: str) -> object:
     old = SETTINGS[changed]
     return OTHER[changed] if changed in OTHER else not old if isinstance(old, bool) else old + 1
@@ -178,6 +264,12 @@ def usual(tmp_path: Path) -> str:
 def test_a_value_that_a_model_computes_with_is_part_of_it(tmp_path: Path, usual: str, changed: str) -> None:
     """No line of code differs: the values come from a file that is read while the model is made."""
     assert made_fingerprint(tmp_path / "changed", {changed: other_value(changed)}) != usual
+
+
+@pytest.mark.parametrize("what", MADE_OF_V)
+def test_a_value_is_found_wherever_python_keeps_it(tmp_path: Path, what: str) -> None:
+    one, two, again = (made_of(tmp_path / str(i), what, value) for i, value in enumerate((1, 2, 1)))
+    assert one == again != two
 
 
 @pytest.mark.parametrize(("file", "old", "new"), CHANGES)

@@ -8,6 +8,8 @@ run, from files or from the environment, is not seen.
 from __future__ import annotations
 
 import ast
+import builtins
+import ctypes
 import dis
 import functools
 import hashlib
@@ -18,10 +20,9 @@ import os
 import re
 import sys
 import sysconfig
-import textwrap
 import types
 import weakref
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path, PurePath
@@ -36,6 +37,8 @@ _INSTALLED = ("site-packages", "dist-packages")
 _KNOWN = (*(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")), Path(__file__).parents[2])
 # Where an object lies in memory is no part of what it does.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+# What models of libraries call: what the user has put in there is found in them.
+_CALLED = (torch, torch.nn.functional, torch.Tensor)
 # Types whose printed form is their value.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, torch.dtype, range, slice, type(...))
 # Of these, that there is one is all that counts: where a model lies, what it prints.
@@ -52,15 +55,16 @@ def reached(root: object) -> Iterator[bytes]:
     seen: dict[int, int] = {}
     alive: list[object] = []  # an object that is gone leaves its id to the next one
     files: set[Path] = set()
-    # Objects, and whether they belong to an object of a library: those that belong to these are known by their type.
-    waiting: list[tuple[object, bool]] = [(root, False), *((hook, False) for hook in _global_hooks())]
+    # Objects, and the library's object they belong to: those that belong to one are known by their type, but for what
+    # it nests of its own kind.
+    waiting: list[tuple[object, object]] = [(root, None), *((each, None) for each in (*_global_hooks(), *_patches()))]
     while waiting:
-        value, in_library = waiting.pop()
-        if isinstance(value, _PLAIN):
+        value, owner = waiting.pop()
+        if _is_plain(value):
             yield _plain(value)
             continue
         of_library = _belongs_to_library(value)
-        if of_library and in_library:
+        if of_library and owner is not None and type(owner) is not type(value):
             yield _kind_name(value).encode()
             continue
         if id(value) in seen:
@@ -71,7 +75,8 @@ def reached(root: object) -> Iterator[bytes]:
         files |= _files(value)
         told, parts = _described(value)
         yield told
-        waiting += [(part, in_library or of_library) for part in reversed(parts)]
+        outer = value if of_library else owner
+        waiting += [(part, outer) for part in reversed(parts)]
     yield from sorted(hashlib.sha256(_syntax(file)).digest() for file in _with_imports(files))
 
 
@@ -96,8 +101,13 @@ def _described(value: Any) -> tuple[bytes, list[object]]:
     """What an object is, and what it is made of."""
     kind, name = type(value), _kind_name(value)
     parts: list[object] = []
+    if isinstance(value, _PLAIN):
+        return _plain(value), _put_there(value)
     if isinstance(value, Tensor):
-        return tensor_bytes(value), []
+        hooks: list[object] = list((value._backward_hooks or {}).values()) if value.is_leaf else []
+        # A class with a dispatch of its own says where and how values lie: on a device, in shards.
+        placed = type(value).__torch_dispatch__ is not Tensor.__torch_dispatch__
+        return tensor_bytes(value), hooks if placed else [*hooks, *_put_there(value)]
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             return name.encode(), list(value.flat)
@@ -105,7 +115,11 @@ def _described(value: Any) -> tuple[bytes, list[object]]:
     if isinstance(value, (*_SILENT, types.ModuleType)):
         return name.encode(), []
     if isinstance(value, Enum):
-        return f"{name}.{value.name}".encode(), []
+        return f"{name}.{value.name}".encode(), [value.value]
+    if isinstance(value, (memoryview, ctypes.Array, ctypes._SimpleCData)):
+        return name.encode(), [bytes(value)]
+    if isinstance(value, weakref.ref):
+        return name.encode(), [value()]
     if isinstance(value, nn.Module):
         return f"{name}{_program(value)}".encode(), [kind, *_module_parts(value)]
     if isinstance(value, types.FunctionType):
@@ -130,7 +144,8 @@ def _described(value: Any) -> tuple[bytes, list[object]]:
     elif isinstance(value, Mapping):
         parts = [one for pair in value.items() for one in pair]
     if isinstance(value, (list, tuple, deque, set, frozenset, Mapping)):
-        return f"{name} {len(parts)}".encode(), parts
+        factory = [value.default_factory] if isinstance(value, defaultdict) else []
+        return f"{name} {len(parts)}".encode(), parts + factory + _put_there(value)
     if not parts:
         held = _attributes(value)
         if not held and _is_library_kind(kind):
@@ -146,6 +161,16 @@ def _text_of(value: object) -> str:
         return ""
 
 
+def _is_plain(value: object) -> bool:
+    return isinstance(value, _PLAIN) and not hasattr(value, "__dict__")
+
+
+def _put_there(value: object) -> list[object]:
+    """What the user's own subclass of a number, a tensor or a collection adds, and attributes that were set."""
+    own = [] if _is_library_kind(type(value)) else [type(value)]
+    return [*own, *(one for pair in getattr(value, "__dict__", {}).items() for one in pair)]
+
+
 def _plain(value: object) -> bytes:
     try:
         return f"{type(value).__qualname__}|{value!r}".encode("utf-8", "surrogatepass")
@@ -157,7 +182,9 @@ def _attributes(value: object) -> dict[str, object]:
     """Those of its own, in slots, too."""
     slots = [name for kind in type(value).__mro__ for name in _names(getattr(kind, "__slots__", ()))]
     held = {name: getattr(value, name) for name in slots if name != "__weakref__" and hasattr(value, name)}
-    return held | dict(getattr(value, "__dict__", {}))
+    held |= getattr(value, "__dict__", {})
+    held.pop("__module__", None)  # of the user's own it has its file's place, which may be another one
+    return held
 
 
 def _names(slots: str | Iterable[str]) -> list[str]:
@@ -204,9 +231,19 @@ def _global_hooks() -> list[object]:
     ]
 
 
+def _patches() -> list[object]:
+    """Functions of the user's own in the place of torch's."""
+    found: list[object] = []
+    for place in _CALLED:
+        for name, value in sorted(vars(place).items()):
+            if isinstance(value, types.FunctionType) and _is_own_code(value):
+                found += [name, value]
+    return found
+
+
 def _class_parts(kind: type) -> list[object]:
     """Of the user's own classes everything; of a library's, what the user has put into it."""
-    parts: list[object] = []
+    parts: list[object] = [] if _is_library_kind(type(kind)) else [type(kind)]
     for each in kind.__mro__:
         own = _own_file(each) is not None or each.__module__ not in sys.modules
         for name, value in sorted(vars(each).items()):
@@ -218,27 +255,29 @@ def _class_parts(kind: type) -> list[object]:
 
 
 def _function(function: types.FunctionType) -> bytes:
-    """Its name and, of the user's own, its text: of two lambdas in one file it may be either."""
+    """Its name and, of the user's own, its program: of several lambdas on one line it may be any."""
     if not _is_own_code(function):
         return f"{function.__module__}.{function.__qualname__}".encode()
-    told = f"def {function.__qualname__}|{_constants(function.__code__)}"
-    try:
-        text = textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):  # typed in, or made by exec
-        return f"{told}|".encode() + b"".join(code.co_code for code in _codes(function.__code__))
-    try:
-        return f"{told}|{ast.dump(ast.parse(text))}".encode()
-    except SyntaxError:  # a lambda in the middle of something
-        return f"{told}|{text.strip()}".encode()
+    told = f"def {function.__qualname__}|".encode()
+    return told + b"|".join(_plain(_constants(code)) + code.co_code for code in _codes(function.__code__))
 
 
-def _constants(code: types.CodeType) -> list[object]:
-    return [code.co_names, [one for one in code.co_consts if isinstance(one, (bool, int, float, complex))]]
+def _constants(code: types.CodeType) -> tuple[object, ...]:
+    """Names and values in a program; a set's in an order of their own."""
+    values = (sorted(map(repr, one)) if isinstance(one, frozenset) else one for one in code.co_consts)
+    plain = [one for one in values if not isinstance(one, types.CodeType)]
+    return code.co_names, code.co_varnames, code.co_freevars, plain
+
+
+_own_codes: dict[str, bool] = {}
 
 
 def _is_own_code(function: types.FunctionType) -> bool:
-    path = Path(function.__code__.co_filename)
-    return (not path.is_file() and not path.name.startswith("<frozen")) or _own(path)
+    name = function.__code__.co_filename
+    if name not in _own_codes:
+        path = Path(name)
+        _own_codes[name] = (not path.is_file() and not path.name.startswith("<frozen")) or _own(path)
+    return _own_codes[name]
 
 
 def _function_parts(function: types.FunctionType) -> list[object]:
@@ -258,14 +297,23 @@ def _function_parts(function: types.FunctionType) -> list[object]:
     names = sorted({name for code in codes for name in code.co_names})
     # What it sets itself is a state, a count of its calls perhaps, which changes while it is used.
     state = {each.argval for code in codes for each in dis.get_instructions(code) if each.opname == "STORE_GLOBAL"}
-    outside = {name: function.__globals__[name] for name in names if name in function.__globals__}
-    for name, value in outside.items():
-        if name in state:
-            continue
-        parts += [name, value]
-        if isinstance(value, types.ModuleType) and _own_file(value) is not None:
-            parts += [one for each in names if each in vars(value) for one in (each, vars(value)[each])]
+    # Among Python's own names, what somebody has put there.
+    added = {name: each for name, each in vars(builtins).items() if isinstance(each, types.FunctionType)}
+    added |= {name: each for name, each in vars(builtins).items() if not callable(each)}
+    outside = added | function.__globals__
+    for name in names:
+        if name in outside and name not in state:
+            parts += [name, outside[name], *_named_in(outside[name], names, set())]
     return parts
+
+
+def _named_in(value: object, names: list[str], seen: set[int]) -> list[object]:
+    """What a program may take from a module that it names, and from own modules in there."""
+    if not isinstance(value, types.ModuleType) or _own_file(value) is None or id(value) in seen:
+        return []
+    seen.add(id(value))
+    held = [(name, vars(value)[name]) for name in names if name in vars(value)]
+    return [one for name, each in held for one in (name, each, *_named_in(each, names, seen))]
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
