@@ -9,6 +9,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from pwcf._common import later
+from pwcf._common.optional import installed_version
+
 if TYPE_CHECKING:
     from pwcf import analysis, attacks, compat, losses, metrics, report, testproblems, training, zoo
     from pwcf._common.status import Status
@@ -29,7 +32,8 @@ if TYPE_CHECKING:
         noisy_starts,
     )
 
-__version__ = "0.1.0"
+    __version__: str
+
 __all__ = [
     "Classifier",
     "Constraint",
@@ -72,10 +76,16 @@ _HOMES = {
         "noisy_starts",
     ),
 }  # fmt: skip
+# Methods of a Run, which its own room cannot do.
+later.offer("save", f"{__name__}.runs.saving:save_run")
+later.offer("report", f"{__name__}.report.page:report_run")
+later.offer("html", f"{__name__}.report.notebook:html_of")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":  # pyproject.toml has it
+        return installed_version("pwcf") or "unknown"
     if name in _FOLDERS:
         return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOME_OF:

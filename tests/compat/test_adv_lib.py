@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from compat_models import CLASSES, Net, samples
+from pwcf.attacks.external import available
 from pwcf.compat import adv_lib
 
 
@@ -41,3 +42,19 @@ def test_functions_of_adversarial_library(norm: float) -> None:
     hit = net(aimed).argmax(1) == wanted
     assert hit.double().mean() > 0.7
     assert torch.equal(aimed[~hit], images[~hit])
+
+
+@pytest.mark.skipif(not available(), reason="adv-lib is not installed")
+def test_zero_counts_entries() -> None:
+    net = Net()
+    images, labels = samples(net)
+    nearest = adv_lib.lmn_min(net, images, labels, norm=0, budget=200)
+    assert (net(nearest).argmax(1) != labels).all()
+    entries = (nearest != images).flatten(1).sum(1)
+    assert entries.median() <= 6
+    within = adv_lib.lmn_max(net, images, labels, 3, norm=0, budget=200)
+    assert ((within != images).flatten(1).sum(1) <= 3).all()
+    assert (net(within).argmax(1) != labels)[entries <= 3].all()
+    wanted = (labels + 1) % CLASSES
+    aimed = adv_lib.lmn_min(net, images, wanted, norm=0, targeted=True, budget=200)
+    assert (net(aimed).argmax(1) == wanted).double().mean() > 0.7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from compat_models import CLASSES, EPS, SHAPE, N, Net, cheap, checked, samples, script
 from pwcf import Classifier
-from pwcf.compat import AutoAttack
+from pwcf.compat import AutoAttack, EvaluationState
 from pwcf.compat.autoattack_settings import NAMES, configure
 from pwcf.compat.sequential import Batches, averaged
 
@@ -310,6 +311,66 @@ def test_settings_are_heeded_and_budgets_suffice_for_them(
     adversary.run_standard_evaluation(images[:3], labels[:3])
     passes = sum(attempt.passes for attempt in adversary.last_runs) / 3
     assert least <= passes <= 1.2 * least + 30
+
+
+@pytest.mark.parametrize("attack", ["apgd", "apgd_targeted", "fab", "square", "lmn"])
+def test_one_attack_perturbs_by_itself(attack: str) -> None:
+    net = Net()
+    images, labels = samples(net)
+    adversary = cheap(AutoAttack(net, eps=EPS, verbose=False, version="custom", seed=0))
+    settings = getattr(adversary, attack)
+    x_adv = settings.perturb(images, labels)
+    assert checked(net, images, labels, x_adv) < 1 - 2 / N
+    adversary.attacks_to_run = [settings.attack]
+    assert torch.equal(adversary.run_standard_evaluation(images, labels), x_adv)
+    unlabelled = settings.perturb(images)  # as the model has them, which is right for all but the last two
+    assert torch.equal(unlabelled[:-2], x_adv[:-2])
+
+
+def test_what_perturbs_is_as_scripts_set_it() -> None:
+    adversary = AutoAttack(Net(), verbose=False)
+    assert (adversary.apgd.attack, adversary.fab.attack) == ("apgd-ce", "fab")
+    adversary.apgd.loss, adversary.fab.targeted = "dlr", True
+    assert (adversary.apgd.attack, adversary.fab.attack) == ("apgd-dlr", "fab-t")
+    adversary.apgd.loss = "hinge"
+    with pytest.raises(ValueError, match=r"apgd\.loss: expected 'ce' or 'dlr', found 'hinge'"):
+        adversary.apgd.perturb(*samples(Net()))
+
+
+def test_the_logger_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    adversary = AutoAttack(Net(), verbose=False, log_path=tmp_path / "log")
+    adversary.logger.log("from a script")
+    assert capsys.readouterr().out == (tmp_path / "log").read_text() == "from a script\n"
+    assert adversary.is_tf_model is False
+
+
+@pytest.mark.filterwarnings("ignore:eps. for 1 of 1 samples the ball")
+def test_what_was_seen_before_a_limit_is_returned_and_stays_robust(tmp_path: Path) -> None:
+    net = Net()
+    images, labels = samples(net, 3)
+    images, labels = images[:1], labels[:1]
+    asked, limit = 0, math.inf
+
+    def limited(x: Tensor) -> Tensor:
+        nonlocal asked
+        asked += len(x)
+        logits: Tensor = net(x)
+        return logits if asked <= limit else 2.0 * nn.functional.one_hot(labels, CLASSES) + 0 * logits
+
+    adversary = cheap(AutoAttack(limited, eps=1.0, verbose=False, version="lmn", seed=0))
+    adversary.run_standard_evaluation(images, labels)
+    assert adversary.found_by == ["lmn"]
+    asked, limit = 0, asked - 1  # the verification, the last look, comes too late
+    with pytest.warns(UserWarning, match="changed its answer on 1 of 1"):
+        x_adv, said = adversary.run_standard_evaluation(
+            images, labels, return_labels=True, state_path=tmp_path / "state"
+        )
+    assert adversary.found_by == [""]
+    assert torch.equal(said, labels)
+    assert int(net(x_adv).argmax(1)) != int(labels)
+    state = EvaluationState.from_disk(tmp_path / "state")
+    assert state.robust.tolist() == [True]
+    assert torch.equal(state.adversarial(images), x_adv)
 
 
 def test_settings_that_cannot_be_heeded_are_not_taken_in_silence() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -9,11 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from compat_models import EPS, N, Net, cheap, samples
 from pwcf.compat import AutoAttack, EvaluationState
-from pwcf.compat.state import MAGIC, Saver
+from pwcf.compat.state import EARLIER, MAGIC, Saver
 
 
 def resumable(net: Callable[[Tensor], Tensor], seed: int | None = 0, **given: Any) -> AutoAttack:
@@ -158,6 +159,67 @@ def test_a_state_of_another_evaluation_is_refused(change: str, match: str, tmp_p
         other.apgd_targeted.n_restarts = 2
     with pytest.raises(ValueError, match=match):
         other.run_standard_evaluation(images, labels, state_path=path)
+    assert path.read_bytes() == before
+
+
+class Warm(Net):
+    """With an attribute that decides and is no tensor."""
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        super().__init__()
+        self.temperature = temperature
+        del self.calls, self.fail_at  # nothing that calls change
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (8 * (x.flatten(1) - 0.5) @ self.first.T).tanh() @ self.second.T / self.temperature
+
+
+class Warmer(Warm):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + 1
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        (Warm, lambda: Warm(2.0)),
+        (Warm, Warmer),
+        (Net, Warm),  # a model that counts its calls is known by its class
+        (lambda: Warm().forward, lambda: Warm(2.0).forward),
+        (lambda: nn.Sequential(Warm(), nn.ReLU()), lambda: nn.Sequential(Warm(), nn.Tanh())),
+    ],
+)
+def test_another_model_with_equal_tensors_is_refused(
+    there: Callable[[], Any], here: Callable[[], Any], tmp_path: Path
+) -> None:
+    images, labels = samples(Net(), 4)
+    path = tmp_path / "state"
+    expected = resumable(there()).run_standard_evaluation(images, labels, state_path=path)
+    with pytest.raises(ValueError, match="belongs to another evaluation: the model was"):
+        resumable(here()).run_standard_evaluation(images, labels, state_path=path)
+    assert torch.equal(resumable(there()).run_standard_evaluation(images, labels, state_path=path), expected)
+
+
+def test_the_file_of_an_earlier_version_is_read_and_not_gone_on_with(tmp_path: Path) -> None:
+    net = Net()
+    images, labels = samples(net, 4)
+    path = tmp_path / "state"
+    x_adv = resumable(net).run_standard_evaluation(images, labels, state_path=path)
+    state = EvaluationState.from_disk(path)
+    assert state.attacks_to_run == {"apgd-ce", "square", "apgd-t"}
+    assert state.path == path
+    content = torch.load(io.BytesIO(path.read_bytes()[len(MAGIC) :]), weights_only=True)
+    del content["attacks"]
+    assert "path" not in content
+    with path.open("wb") as file:
+        file.write(EARLIER)
+        torch.save(content, file)
+    before = path.read_bytes()
+    state = EvaluationState.from_disk(path)
+    assert torch.equal(state.adversarial(images), x_adv)
+    assert state.attacks_to_run == set()
+    with pytest.raises(ValueError, match=r"begun by an earlier version of pwcf.*by its tensors alone"):
+        resumable(net).run_standard_evaluation(images, labels, state_path=path)
     assert path.read_bytes() == before
 
 

@@ -839,6 +839,34 @@ def test_a_picture_that_changed_since(tmp_path: Path) -> None:
         source.fingerprint(2)
 
 
+@pytest.mark.parametrize("how", ["other pixels", "same size and time", "gone", "a pipe"])
+def test_a_picture_that_changes_after_its_fingerprint_is_never_mixed_in(tmp_path: Path, how: str) -> None:
+    _save_pictures(tmp_path / "set" / "a", _pixels(3))
+    source = open_data(str(tmp_path / "set"))
+    source.fingerprint(3)
+    before, path = source.read(0, 3)[0], tmp_path / "set" / "a" / "001.png"
+    status, content = path.stat(), path.read_bytes()
+    if how == "other pixels":
+        path.write_bytes((tmp_path / "set" / "a" / "002.png").read_bytes())
+    elif how == "same size and time":  # as tools that copy set it
+        path.write_bytes(content[:-20] + bytes(8) + content[-12:])
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    else:
+        path.unlink()
+        if how == "a pipe":
+            os.mkfifo(path)
+    said = {"gone": "No such file", "a pipe": "found a pipe"}.get(how, "was changed while the data were read")
+    with pytest.raises(DataError, match=rf"sample 1 \(a/001.png\): .*{said}"):
+        source.read(0, 3)
+    assert torch.equal(source.read(2, 3)[0], before[2:])
+
+
+def test_a_pipe_among_the_pictures_is_named(tmp_path: Path) -> None:
+    _save_pictures(tmp_path / "set" / "a", _pixels(2))
+    os.mkfifo(tmp_path / "set" / "a" / "pipe.png")
+    _fails("a/pipe.png", "found a pipe", spec=str(tmp_path / "set"))
+
+
 # Libraries that may be missing
 
 

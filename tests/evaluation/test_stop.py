@@ -9,10 +9,11 @@ from torch import Tensor
 from pwcf import MaxLoss, MinRadius, Status, evaluate
 from pwcf.attacks import Answer, Attack, Task
 from pwcf.attacks.agreement import FAR
+from pwcf.losses import margin
 from pwcf.models import Classifier, CountedClassifier
 from searches import search_of
 
-N, ROWS, BUDGET = 24, 20, 3000
+N, ROWS, BUDGET = 24, 20, 4000
 
 
 def _two_classes(x: Tensor) -> Tensor:
@@ -92,6 +93,48 @@ def test_max_loss_says_how_near_the_search_came() -> None:
     assert torch.equal(run.nearest[run.adversarial], run.radius[run.adversarial])
     assert (run.loss[run.adversarial] > 0).all()  # the margin of the wrong class
     assert (run.evidence.agreement[failed] >= 1).any()
+
+
+def test_max_loss_says_how_large_the_loss_within_eps_was() -> None:
+    """Where no point was found: more than that of the image, and no more than beyond eps, where the class changes."""
+    labels = _network(IMAGES).argmax(1)
+    eps = float(evaluate(_network, IMAGES, labels, MinRadius("l2"), budget=2000).radius.median())
+    run = evaluate(_network, IMAGES, labels, MaxLoss("l2", eps))
+    failed = ~run.adversarial
+    clean = margin(run.clean_logits, labels)
+    assert (run.loss[failed] > clean[failed]).all()
+    assert (run.loss[failed] < 0).all()
+    near = failed & (run.nearest < 1.1 * eps)
+    assert near.any()
+    assert (run.loss[near] > 0.2 * clean[near]).all()  # most of the way
+    seen = run.largest_loss()
+    assert (seen["samples"], seen["nearest"]) == (int(failed.sum()), float(run.loss[failed].max()))
+    assert f"largest margin seen within eps {seen['median']:.3g} (median of {seen['samples']:.0f} not" in run.summary()
+
+
+def test_targeted_max_loss_says_how_small_the_loss_was() -> None:
+    wanted = (_network(IMAGES).argmax(1) + 1) % 3
+    eps = 0.5 * float(evaluate(_network, IMAGES, wanted, MinRadius("l2", targeted=True), budget=2000).radius.median())
+    run = evaluate(_network, IMAGES, wanted, MaxLoss("l2", eps, targeted=True))
+    failed = ~run.adversarial
+    assert failed.any()
+    assert (run.loss[failed] < margin(run.clean_logits, wanted)[failed]).all()
+    assert (run.loss[failed] > 0).all()
+    assert "least margin seen within eps" in run.summary()
+
+
+@pytest.mark.parametrize("attack", ["lmn", "pwcf", "apgd"])
+def test_the_largest_loss_is_no_smaller_and_no_answer_is_called_contradicted(attack: str) -> None:
+    """The search for the largest loss goes on from points that were seen misclassified to others."""
+    labels = _network(IMAGES).argmax(1)
+    eps = 2 * float(evaluate(_network, IMAGES, labels, MinRadius("l2"), budget=2000).radius.median())
+    first, largest = (
+        evaluate(_network, IMAGES, labels, MaxLoss("l2", eps, "ce", clip=clip), attacks=attack, budget=600)
+        for clip in (True, False)
+    )
+    assert {status.value for status in largest.status} <= {"found", "not-found"}
+    assert (largest.loss >= first.loss - 1e-3).all()
+    assert largest.loss.mean() > first.loss.mean() + 0.05
 
 
 def test_other_ways_to_stop_are_refused() -> None:

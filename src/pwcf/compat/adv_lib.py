@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from pwcf.evaluation import evaluate
-from pwcf.metrics import lp
+from pwcf.compat.search import search
+from pwcf.metrics import L0, Metric, lp
 from pwcf.models import Classifier
 from pwcf.problems import MaxLoss, MinRadius
 
@@ -32,14 +32,16 @@ def lmn_min(
     Args:
         model: from inputs in [0, 1] to logits.
         labels: (n,) the true classes; if ``targeted`` the wanted ones.
-        norm: a number p >= 1, ``float("inf")`` included.
+        norm: a number p >= 1, ``float("inf")`` included; or 0, which adv-lib's own sigma-zero minimises, or its fmn if
+            ``targeted``.
         budget: forward + backward passes per sample.
 
     Returns:
-        Verified points; the inputs themselves where none was found.
+        Verified points; the inputs themselves where none was found. Where the model answers otherwise in the
+        verification than in the search (a limit on queries, randomness), the nearest point that the search saw
+        misclassified, and a warning.
     """
-    problem = MinRadius(lp(norm), targeted=targeted)
-    return evaluate(model, inputs, labels, problem, attacks="lmn", budget=budget, seed=seed).x_adv
+    return search(model, inputs, labels, MinRadius(_metric(norm), targeted=targeted), budget=budget, seed=seed).x_adv
 
 
 def lmn_max(
@@ -56,8 +58,12 @@ def lmn_max(
 
     Other arguments and what is returned are as for ``lmn_min``.
     """
-    problem = MaxLoss(lp(norm), eps, targeted=targeted)
-    return evaluate(model, inputs, labels, problem, attacks="lmn", budget=budget, seed=seed).x_adv
+    problem = MaxLoss(_metric(norm), eps, targeted=targeted)
+    return search(model, inputs, labels, problem, budget=budget, seed=seed).x_adv
+
+
+def _metric(norm: float) -> Metric:
+    return L0() if norm == 0 else lp(norm)
 
 
 def __getattr__(name: str) -> Any:

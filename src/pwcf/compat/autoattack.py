@@ -6,16 +6,17 @@ import os
 import secrets
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from pwcf.compat.autoattack_settings import NAMES, ConfiguredAttack, SuiteSettings, configure
 from pwcf.compat.sequential import Attempt, Batches, SequentialRunner, in_its_own_mode
-from pwcf.compat.state import EvaluationState, Saver, fingerprint
+from pwcf.compat.state import EvaluationState, Saver, digest_of, model_digest
 from pwcf.metrics import distance64
 from pwcf.models import Classifier
+from pwcf.models.loading import fingerprint
 from pwcf.problems import MaxLoss
 
 METRICS = {"Linf": "linf", "L2": "l2", "L1": "l1"}
@@ -30,6 +31,20 @@ VERSIONS = {
 SUSPICIOUS = 0.002
 
 Labelled = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class Logger:
+    """As the original's."""
+
+    log_path: str | os.PathLike[str] | None
+
+    def log(self, line: str) -> None:
+        """Print a line, and append it to the file."""
+        print(line)
+        if self.log_path is not None:
+            with open(self.log_path, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
 
 
 class AutoAttack:
@@ -73,10 +88,13 @@ class AutoAttack:
             raise ValueError("attacks_to_run: overridden unless version='custom'; set it afterwards, or leave it out")
         self.model, self.norm, self.epsilon, self.seed = model, norm, eps, seed
         self.verbose, self.version, self.device, self.log_path = verbose, version, device, log_path
+        self.is_tf_model, self.logger = is_tf_model, Logger(log_path)
         self.attacks_to_run = list(attacks_to_run)
         self._suite = SuiteSettings()
         self.apgd, self.apgd_targeted = self._suite.apgd, self._suite.apgd_targeted
         self.fab, self.square, self.lmn = self._suite.fab, self._suite.square, self._suite.lmn
+        for settings in vars(self._suite).values():
+            settings.bind(self._perturb)
         self.last_runs: list[Attempt] = []
         self.found_by: list[str] = []
         if version != "custom":
@@ -111,6 +129,9 @@ class AutoAttack:
         batch_size: int | None = None,
     ) -> Tensor | Labelled:
         """(n, ...) the points, and the images where nothing was found; with ``return_labels`` also the model's labels.
+
+        Where the model answered otherwise in the verification than in the search (a limit on queries, randomness), the
+        sample stays robust, and its point is the one that was seen misclassified.
 
         ``state_path``: a file from which an interrupted evaluation goes on, to the result it would have had.
         """
@@ -160,6 +181,15 @@ class AutoAttack:
         """Like the original's, but no clock: two evaluations in one second are not alike."""
         return secrets.randbits(31) if self.seed is None else int(self.seed)
 
+    def _perturb(self, name: str, x: Tensor, y: Tensor | None) -> Tensor:
+        """One attack by itself, on all samples in one batch."""
+        if y is None:
+            with torch.inference_mode(False):
+                said = Batches.to_the_model(self.model, x, torch.zeros(len(x)).long(), max(len(x), 1), self.device)
+                y = said.first_look(1)[1].to(x.device)
+        self.last_runs, self.found_by = [], []
+        return self._evaluate(x, y, max(len(x), 1), [name], None, lambda line: None)[0]
+
     def _evaluate(
         self,
         x_orig: Tensor,
@@ -175,15 +205,16 @@ class AutoAttack:
         # Scripts call this under no_grad(), or in inference mode; attacks need gradients.
         with torch.inference_mode(False), torch.enable_grad():
             batches = Batches.to_the_model(self.model, x_orig, y_orig, bs, self.device)
+            uncalled = "" if state_path is None else fingerprint(batches.classifier, "", own=True)
             looks = max(configure(name, self._suite, 2).eot for name in names)
             if looks > 1:
                 batches = replace(batches, classifier=in_its_own_mode(batches.classifier))
             right, said, classes = batches.first_look(looks)
             attacks = [configure(name, self._suite, classes) for name in names]
-            origin = {} if state_path is None else self._origin(batches, attacks)
+            origin = {} if state_path is None else self._origin(batches, attacks, uncalled)
             state = saver.restore(origin)
             if state is None:
-                state = EvaluationState.begin(origin, self.get_seed(), right, said)
+                state = EvaluationState.begin(origin, self.get_seed(), right, said, names)
                 log(f"initial accuracy: {state.clean_accuracy:.2%}")
                 saver.save(state, surely=True)
             else:
@@ -194,16 +225,16 @@ class AutoAttack:
             saver.save(state, surely=True)
         return state.adversarial(x_orig), state.labels.to(y_orig), state
 
-    def _origin(self, batches: Batches, attacks: Sequence[ConfiguredAttack]) -> dict[str, str]:
-        """What must be the same for an evaluation to be resumed, in words."""
+    def _origin(self, batches: Batches, attacks: Sequence[ConfiguredAttack], uncalled: str) -> dict[str, str]:
+        """What must be the same for an evaluation to be resumed, in words; ``uncalled``: the model before any call."""
         return {
             "norm": self.norm,
             "eps": repr(float(self.epsilon)),
             "version": self.version,
             "attacks_to_run": "; ".join(map(repr, attacks)),
             "seed": repr(self.seed),
-            "the data": fingerprint([batches.images, batches.labels]),
-            "the model": fingerprint(batches.classifier.state().values()),
+            "the data": digest_of([batches.images, batches.labels]),
+            "the model": model_digest(batches.classifier, uncalled),
         }
 
     def _look_back(self, x_orig: Tensor, x_adv: Tensor, state: EvaluationState, bs: int) -> None:
@@ -230,7 +261,4 @@ class AutoAttack:
 
     def _log(self, line: str) -> None:
         if self.verbose:
-            print(line)
-            if self.log_path is not None:
-                with open(self.log_path, "a", encoding="utf-8") as file:
-                    file.write(line + "\n")
+            self.logger.log(line)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+from torch import Tensor
 
 from pwcf.attacks import Apgd, Attack, Fab, Lmn, Square
 
@@ -18,6 +20,10 @@ APGD_BEGINS, APGD_RANKS = 3, 1
 FAB_LOOKS = 4
 # evaluate()'s own default, AttackBench's.
 LMN_BUDGET = 2000
+
+
+Perturb = Callable[[str, Tensor, Tensor | None], Tensor]
+"""(attack, images, labels) -> points"""
 
 
 class AttackSettings:
@@ -37,6 +43,26 @@ class AttackSettings:
     def __init__(self) -> None:
         for name, value in self.numbers.items():
             setattr(self, name, value)
+
+    def bind(self, perturb: Perturb) -> None:
+        """What ``perturb`` asks: the AutoAttack object that the settings belong to."""
+        object.__setattr__(self, "_perturb", perturb)
+
+    @property
+    def attack(self) -> str:
+        """The name in ``attacks_to_run`` of what these settings are of."""
+        return self.label
+
+    def perturb(self, x: Tensor, y: Tensor | None = None) -> Tensor:
+        """(n, ...) verified points within eps by this attack alone; the images where it found none.
+
+        Args:
+            x: (n, ...) images.
+            y: (n,) labels; None: what the model says.
+        """
+        return self._perturb(self.attack, x, y)
+
+    _perturb: Perturb
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in self.fixed and value != self.fixed[name]:
@@ -63,17 +89,30 @@ class AttackSettings:
 
 class ApgdSettings(AttackSettings):
     label = "apgd"
+
+    @property
+    def attack(self) -> str:
+        loss = vars(self).get("loss", "ce")
+        if loss not in ("ce", "dlr"):
+            raise ValueError(f"{self.label}.loss: expected 'ce' or 'dlr', found {loss!r}")
+        return f"apgd-{loss}"
+
     numbers: ClassVar[Mapping[str, float]] = {"n_restarts": 5, "n_iter": 100, "eot_iter": 1}
     fixed: ClassVar[Mapping[str, object]] = {"rho": 0.75, "thr_decr": 0.75, "topk": None, "use_largereps": True}
 
 
 class TargetedApgdSettings(ApgdSettings):
-    label = "apgd_targeted"
+    label, attack = "apgd_targeted", "apgd-t"
     numbers: ClassVar[Mapping[str, float]] = {"n_restarts": 1, "n_iter": 100, "eot_iter": 1, "n_target_classes": 9}
 
 
 class FabSettings(AttackSettings):
     label = "fab"
+
+    @property
+    def attack(self) -> str:
+        return "fab-t" if vars(self).get("targeted", False) else "fab"
+
     numbers: ClassVar[Mapping[str, float]] = {
         "n_restarts": 5, "n_iter": 100, "n_target_classes": 9, "alpha_max": 0.1, "eta": 1.05, "beta": 0.9,
     }  # fmt: skip

@@ -15,6 +15,7 @@ from typing import SupportsIndex
 import torch
 from torch import Tensor, nn
 
+from pwcf._common.status import Status
 from pwcf.compat.autoattack_settings import ConfiguredAttack
 from pwcf.compat.state import EvaluationState, Saver
 from pwcf.evaluation import Run, evaluate
@@ -92,6 +93,9 @@ class SequentialRunner:
         points = run.x_adv[broken.to(images.device)]
         said = run.logits[broken].argmax(1)
         self.state.broke(name, rows[broken], points.to(self.batches.images.device), said)
+        seen = torch.tensor([status is Status.CONTRADICTED for status in run.status]).nonzero().squeeze(1)
+        if len(seen):
+            self.state.saw(rows[seen], run.x_adv[seen.to(images.device)].to(self.batches.images.device))
         return Attempt(name, rows[broken], run.select(broken), len(rows), passes)
 
 

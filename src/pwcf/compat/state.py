@@ -7,7 +7,7 @@ import io
 import os
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,15 @@ import torch
 from torch import Tensor
 
 from pwcf._common import atomic
+from pwcf.models import Classifier
+from pwcf.models.loading import code_fingerprint, fingerprint
 
 # A file of ours begins with it. One that is cut off begins with a part of it at least; any other is somebody else's.
-MAGIC = b"pwcf AutoAttack state 1\n"
+MAGIC = b"pwcf AutoAttack state 2\n"
+# Of files that know the model by its tensors alone: they can be read, and not gone on with.
+EARLIER = b"pwcf AutoAttack state 1\n"
+# Of a fingerprint.
+DIGITS = 16
 # Saving may take this share of the time.
 SAVING = 0.05
 
@@ -47,11 +53,17 @@ class EvaluationState:
     accuracy: dict[str, float] = field(default_factory=dict)
     """robust accuracy after each, "clean" before all"""
     seconds: float = 0.0
+    attacks: list[str] = field(default_factory=list)
+    """that were asked for, in their order"""
+    path: Path | None = None
+    """the file it is kept in"""
 
     @classmethod
-    def begin(cls, origin: dict[str, str], seed: int, robust: Tensor, labels: Tensor) -> EvaluationState:
+    def begin(
+        cls, origin: dict[str, str], seed: int, robust: Tensor, labels: Tensor, attacks: Sequence[str] = ()
+    ) -> EvaluationState:
         found_by = ["" if right else "clean" for right in robust.tolist()]
-        state = cls(origin, seed, robust.clone(), labels, torch.zeros_like(robust), found_by)
+        state = cls(origin, seed, robust.clone(), labels, torch.zeros_like(robust), found_by, attacks=list(attacks))
         state.accuracy["clean"] = state.robust_accuracy
         return state
 
@@ -72,6 +84,10 @@ class EvaluationState:
     def run_attacks(self) -> set[str]:
         return set(self.done)
 
+    @property
+    def attacks_to_run(self) -> set[str]:
+        return set(self.attacks)
+
     def broke(self, attack: str, rows: Tensor, points: Tensor, labels: Tensor) -> None:
         """An attack has broken some samples."""
         self.robust[rows] = False
@@ -81,13 +97,18 @@ class EvaluationState:
         for row in rows.tolist():
             self.found_by[row] = attack
 
+    def saw(self, rows: Tensor, points: Tensor) -> None:
+        """An attack saw points misclassified that did not hold: the samples stay robust, and have them as points."""
+        self.rows.append(rows)
+        self.points.append(points)
+
     def finish(self, attack: str) -> None:
         self.done.append(attack)
         self.accuracy[attack] = self.robust_accuracy
         self.tried.zero_()
 
     def adversarial(self, images: Tensor) -> Tensor:
-        """(n, ...) the images, with the points in their places."""
+        """(n, ...) the images, with the points in their places; those of breaks come later, and stay."""
         x_adv = images.detach().clone()
         for rows, points in zip(self.rows, self.points, strict=True):
             x_adv[rows.to(x_adv.device)] = points.to(x_adv)
@@ -97,11 +118,12 @@ class EvaluationState:
     def from_disk(cls, path: str | os.PathLike[str]) -> EvaluationState:
         """ValueError if the file is not ours or is cut off."""
         data = Path(path).read_bytes()
-        if not data.startswith(MAGIC):
+        if not data.startswith((MAGIC, EARLIER)):
             raise _not_ours(path)
+        known = {each.name for each in fields(cls)} - ({"attacks"} if data.startswith(EARLIER) else set())
         try:
             content = torch.load(io.BytesIO(data[len(MAGIC) :]), weights_only=True)
-            return cls(**{each.name: content[each.name] for each in fields(cls)})
+            return cls(**{name: content[name] for name in known - {"path"}}, path=Path(path))
         except Exception as error:
             raise ValueError(f"state_path: {path} is cut off or damaged") from error
 
@@ -119,6 +141,11 @@ class Saver:
             return None
         with self.path.open("rb") as file:
             head = file.read(len(MAGIC))
+        if head == EARLIER:
+            raise ValueError(
+                f"state_path: {self.path} was begun by an earlier version of pwcf, which knew the model by its tensors "
+                "alone: only that version can go on with it. Give another path, or delete the file"
+            )
         if not MAGIC.startswith(head):
             raise _not_ours(self.path)
         try:
@@ -138,7 +165,8 @@ class Saver:
         now = time.monotonic()
         if self.path is None or not (surely or self._took <= SAVING * (now - self._saved)):
             return
-        content = {each.name: getattr(state, each.name) for each in fields(state)}
+        state.path = self.path
+        content = {each.name: getattr(state, each.name) for each in fields(state) if each.name != "path"}
         content["points"] = [points.cpu() for points in state.points]
         atomic.write_whole(self.path, lambda place: _fill(place, content))
         self._saved = time.monotonic()
@@ -151,13 +179,29 @@ def _fill(place: Path, content: dict[str, Any]) -> None:
         torch.save(content, file)
 
 
-def fingerprint(tensors: Iterable[Tensor]) -> str:
+def digest_of(tensors: Iterable[Tensor]) -> str:
     """The same for the same values, shapes and types."""
     digest = hashlib.blake2b(digest_size=8)
     for tensor in tensors:
         digest.update(f"{tuple(tensor.shape)} {tensor.dtype}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def model_digest(classifier: Classifier, uncalled: str) -> str:
+    """The same for the same model: its code, all that it computes with, and its tensors.
+
+    A model that calls change, one that counts them for instance, is known by its class's code and its tensors.
+
+    Args:
+        classifier: the model, called at least once.
+        uncalled: its fingerprint before that.
+    """
+    called = fingerprint(classifier, "", own=True)
+    if called == uncalled:
+        return called[:DIGITS]
+    kind = code_fingerprint(type(getattr(classifier.model, "__self__", classifier.model)))
+    return f"{kind[:DIGITS]} {digest_of(classifier.state().values())}"
 
 
 def _not_ours(path: str | os.PathLike[str]) -> ValueError:

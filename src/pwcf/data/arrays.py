@@ -8,7 +8,7 @@ import math
 import mmap
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pwcf._common.text import format_shape
+from pwcf._common.text import first_few, format_shape
 from pwcf.data import checks
 from pwcf.data.source import DataError
 
@@ -131,7 +131,7 @@ def choose_names(where: str, found: Iterable[str]) -> tuple[str, str]:
         if len(matching) != 1:
             raise DataError(
                 f"{where}: {what}: expected exactly one array named {', '.join(wanted)}, "
-                f"found {', '.join(names) or 'no array at all'}; rename the array that holds the {what}"
+                f"found {first_few(names, 12) or 'no array at all'}; rename the array that holds the {what}"
             )
         chosen.append(matching[0])
     return chosen[0], chosen[1]
@@ -148,6 +148,7 @@ class ArraySource:
 
     names = None
     classes: list[str] | None = None
+    remarks: tuple[str, ...] = ()
 
     def __init__(self, where: str, images: StoredArray, labels: StoredArray, bounds: tuple[float, float]) -> None:
         checks.check_layout(where, images.shape, images.dtype, labels.shape, labels.dtype)
@@ -171,6 +172,11 @@ class ArraySource:
         images = as_inputs(stored_images.rows(start, stop))
         checks.check_pixels(self._where, images, self._bounds, start)
         return images, stored_labels.rows(start, stop).to(torch.int64)
+
+    def labels(self, index: Sequence[int]) -> list[int]:
+        """Of these samples; all labels are few bytes."""
+        stored = self._open()[1].rows(0, self._length).tolist()
+        return [int(stored[i]) for i in index]
 
     def fingerprint(self, count: int) -> str:
         """Over what is stored, not how: the same arrays in another format or compression have the same one."""

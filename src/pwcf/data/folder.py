@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
+import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pwcf._common.errors import UserError
+from pwcf._common.files import ReadError, read_file
 from pwcf._common.optional import import_optional
 from pwcf._common.text import first_few, format_shape, one_line
 from pwcf.data import checks
@@ -25,8 +29,12 @@ from pwcf.data.source import DataError
 
 # torchvision's list: what counts as an image there counts here.
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+# Classes that a sentence names.
+SHOWN = 10
 # Names of splits. Taken for classes, every image would get a label that means nothing.
 SPLIT_NAMES = {"train", "test", "val", "valid", "validation"}
+# Bytes of a file's digest: kept for every file of the set.
+_DIGEST = 8
 
 
 @dataclass(frozen=True)
@@ -36,23 +44,40 @@ class _LabelledFiles:
     names: list[str]
     labels: list[int]
     classes: list[str] | None
+    as_told: bool = False
+    """whether the order of the classes was told; else it is that of their names"""
 
 
 class FolderSource:
-    """A Source of image files, each decoded when it is read."""
+    """A Source of image files, each decoded when it is read.
+
+    A file that is not as it was when its fingerprint was taken is an error: its image is not one of that set of data.
+    """
 
     def __init__(self, root: Path, listing: _LabelledFiles, transform: ResizeCrop) -> None:
         self.names, self.classes = listing.names, listing.classes
         self._root, self._labels, self._transform = root, listing.labels, transform
+        self._digests: dict[int, bytes] = {}
         self._shape = _common_shape(root, listing.names, transform)
         # With the version: how Pillow resizes has changed before.
         made = import_optional("PIL", root.name, "images", error=DataError)
         steps = f", {transform.about} (Pillow {made.__version__})" if transform.about else ""
-        kind = "images" if listing.classes is None else f"images of {len(listing.classes)} classes"
+        kind, self.remarks = "images", tuple[str, ...]()
+        if listing.classes is not None:
+            numbered = first_few((f"{i} {name}" for i, name in enumerate(listing.classes)), SHOWN)
+            how = "as told" if listing.as_told else "by name"
+            kind = f"images of {len(listing.classes)} classes, numbered {how} ({numbered})"
+            if not listing.as_told:
+                self.remarks = (
+                    f"classes: numbered by name, {numbered}; if the model has another order, tell it with --classes",
+                )
         self.about = f"{root.name}: {len(self)} {kind}, shape {format_shape(self._shape)}{steps}"
 
     def __len__(self) -> int:
         return len(self._labels)
+
+    def labels(self, index: Sequence[int]) -> list[int]:
+        return [self._labels[i] for i in index]
 
     def read(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
         checks.check_range(self._root.name, start, stop, len(self))
@@ -61,7 +86,7 @@ class FolderSource:
         for row, index in enumerate(range(start, stop)):
             one = with_open_image(
                 self._at(index),
-                self._root / self.names[index],
+                self._content(index),
                 lambda where, image: to_pixels(where, image, channels, self._transform),
             )
             if one.shape != self._shape:
@@ -84,12 +109,30 @@ class FolderSource:
             try:
                 # With the size in front, no file can pass for another file and a bit of the next.
                 digest.update(json.dumps([name, path.stat().st_size, label]).encode() + b"\n")
+                own = hashlib.blake2b(digest_size=_DIGEST)
                 with path.open("rb") as file:
                     while piece := file.read(PIECE_BYTES):
                         digest.update(piece)
+                        own.update(piece)
             except OSError as error:
                 raise DataError(f"{self._at(index)}: {one_line(error.strerror or error)}; check the file") from error
+            self._digests[index] = own.digest()
         return digest.hexdigest()
+
+    def _content(self, index: int) -> bytes:
+        """Of a file, as it was when the fingerprint was taken."""
+        try:
+            content = read_file(self._root / self.names[index])
+        except FileNotFoundError as error:
+            raise DataError(f"{self._at(index)}: {one_line(error.strerror)}; check the file") from error
+        except UserError as error:
+            raise DataError(f"{self._at(index)}: {error}") from error
+        known = self._digests.get(index)
+        if known is not None and hashlib.blake2b(content, digest_size=_DIGEST).digest() != known:
+            raise DataError(
+                f"{self._at(index)}: was changed while the data were read; restore it and run the same command again"
+            )
+        return content
 
     def close(self) -> None:
         """Nothing stays open between two pieces."""
@@ -98,15 +141,21 @@ class FolderSource:
         return f"{self._root.name}: {sample_name(index, self.names)}"
 
 
-def open_folder(root: Path, labels: Path | None, transform: ResizeCrop, bounds: tuple[float, float]) -> FolderSource:
-    """A folder of images, labelled by the CSV file ``labels``, or without one by its class folders."""
+def open_folder(
+    root: Path, labels: Path | None, classes: str | None, transform: ResizeCrop, bounds: tuple[float, float]
+) -> FolderSource:
+    """A folder of images, labelled by the CSV file ``labels``, or without one by its class folders.
+
+    ``classes``: their names in the order of their numbers, with commas between, or a file with one a line.
+    """
+    told = None if classes is None else _class_names(classes)
     checks.check_eight_bit(root.name, bounds)
     try:
         # Sorted by parts, so that the images of a class stay together.
         found = sorted(_images(root, ()), key=lambda name: name.split("/"))
     except OSError as error:
         raise DataError(f"{root}: cannot be listed: {one_line(error)}; check its permissions") from error
-    listing = _by_table(root, found, labels) if labels is not None else _by_folders(root, found)
+    listing = _by_table(root, found, labels, told) if labels is not None else _by_folders(root, found, told)
     return FolderSource(root, listing, transform)
 
 
@@ -124,7 +173,39 @@ def _images(folder: Path, parents: tuple[Path, ...], inside: str = "") -> Iterat
             yield inside + path.name
 
 
-def _by_folders(root: Path, found: list[str]) -> _LabelledFiles:
+def _class_names(classes: str) -> list[str]:
+    """As they were told, in a text or a file."""
+    path = Path(classes).expanduser()
+    names, where = [name.strip() for name in classes.split(",")], "classes"
+    if os.path.isfile(path):  # of a long list of names, too: that is no file
+        where = f"classes: {path.name}"
+        try:
+            names = [line.strip() for line in read_file(path).decode("utf-8-sig").splitlines()]
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{where}: cannot be read as text ({one_line(error)}); check the file") from error
+        while names and not names[-1]:  # fine at the end of the file, where editors leave them
+            names.pop()
+    elif len(names) == 1:
+        raise DataError(f"classes: expected names, a,b,c, or a file with one a line, found {classes!r}, no such file")
+    if not names or "" in names or len(set(names)) < len(names):
+        strange = next((name for name in names if not name or names.count(name) > 1), None)
+        found = "none" if strange is None else f"{strange!r} twice" if strange else "an empty one"
+        raise DataError(f"{where}: expected every class name once, in the order of the numbers, found {found}")
+    return names
+
+
+def _numbers(where: str, names: set[str], told: list[str] | None) -> dict[str, int]:
+    """The number of every class, and of none that ``told`` leaves out."""
+    ordered = sorted(names) if told is None else told
+    if missing := sorted(names - set(ordered)):
+        raise DataError(
+            f"classes: expected all class names of {where}, in the order of their numbers, found none of "
+            f"{first_few(missing)}; add them"
+        )
+    return {name: number for number, name in enumerate(ordered)}
+
+
+def _by_folders(root: Path, found: list[str], told: list[str] | None) -> _LabelledFiles:
     loose = [name for name in found if "/" not in name]
     folders = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
     tables = sorted(path.name for path in root.glob("*.csv"))
@@ -148,12 +229,13 @@ def _by_folders(root: Path, found: list[str]) -> _LabelledFiles:
             f"{root}: class folders without images: {first_few(empty)}; they would shift the numbers of the classes, "
             "so remove or fill them"
         )
-    index = {name: i for i, name in enumerate(folders)}
-    return _LabelledFiles(found, [index[name.partition("/")[0]] for name in found], folders)
+    index = _numbers(root.name, set(folders), told)
+    labels = [index[name.partition("/")[0]] for name in found]
+    return _LabelledFiles(found, labels, list(index), as_told=told is not None)
 
 
-def _by_table(root: Path, found: list[str], path: Path) -> _LabelledFiles:
-    table = _read_table(path)
+def _by_table(root: Path, found: list[str], path: Path, told: list[str] | None) -> _LabelledFiles:
+    table = _read_table(path, told)
     missing = [i for i, name in enumerate(table.names) if not (root / name).is_file()]
     if missing:
         first = missing[0]
@@ -168,7 +250,7 @@ def _by_table(root: Path, found: list[str], path: Path) -> _LabelledFiles:
             f"{path.name}: expected a line for every image in {root.name}, found {len(unlisted)} without: "
             f"{first_few(unlisted)}; add lines or move the files away"
         )
-    return _LabelledFiles(table.names, table.labels, table.classes)
+    return _LabelledFiles(table.names, table.labels, table.classes, as_told=told is not None)
 
 
 def _common_shape(root: Path, names: list[str], transform: ResizeCrop) -> tuple[int, int, int]:
@@ -226,17 +308,19 @@ class _LabelTable:
     classes: list[str] | None
 
 
-def _read_table(path: Path) -> _LabelTable:
-    """Read the CSV file; an error names the line that has a hole or repeats a file."""
+def _read_table(path: Path, told: list[str] | None) -> _LabelTable:
+    """Read the CSV file; an error names the line that has a hole or repeats a file. ``told``: the order of classes."""
     try:
         # Spreadsheets put a mark before UTF-8, which would become part of the first column's name.
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(_label_rows(path.name, csv.reader(file, strict=True)))
+        text = io.StringIO(read_file(path).decode("utf-8-sig"), newline="")
+        rows = list(_label_rows(path.name, csv.reader(text, strict=True)))
     except FileNotFoundError:
         raise DataError(f"labels: {path}: no such file; check the name") from None
+    except ReadError as error:
+        raise DataError(f"labels: {error}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"labels: {path}: expected UTF-8 text ({one_line(error)}); save it as UTF-8") from error
-    except (OSError, csv.Error) as error:
+    except csv.Error as error:
         raise DataError(f"labels: {path}: cannot be read as CSV: {one_line(error)}; check the file") from error
     if not rows:
         raise DataError(f"{path.name}: expected a line for every image, found the header alone; add the lines")
@@ -245,16 +329,17 @@ def _read_table(path: Path) -> _LabelTable:
     names, lines = [row.name for row in rows], [row.line for row in rows]
     labels = [number for number in numbers if number is not None]
     if len(labels) == len(rows):
-        return _LabelTable(names, labels, lines, None)
+        if told is not None and max(labels) >= len(told):
+            raise DataError(f"classes: expected more than {max(labels)} names for {path.name}, found {len(told)}")
+        return _LabelTable(names, labels, lines, told)
     if labels:
         other = numbers.index(None)
         raise DataError(
             f"{_at_line(path.name, other, rows[other])}: expected an integer as on other lines, found "
             f"{rows[other].label!r}; give integers throughout or class names throughout"
         )
-    classes = sorted({row.label for row in rows})
-    index = {name: i for i, name in enumerate(classes)}
-    return _LabelTable(names, [index[row.label] for row in rows], lines, classes)
+    index = _numbers(path.name, {row.label for row in rows}, told)
+    return _LabelTable(names, [index[row.label] for row in rows], lines, list(index))
 
 
 def _label_rows(where: str, lines: Iterator[list[str]]) -> Iterator[_LabelRow]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pwcf._common.files import kind_of_file
 from pwcf._common.optional import import_optional
 from pwcf._common.text import one_line
 from pwcf.data.source import DataError
@@ -114,11 +116,13 @@ def to_pixels(where: str, image: Any, channels: int, transform: ResizeCrop) -> N
     return pixels.transpose(2, 0, 1)
 
 
-def with_open_image(where: str, path: Path, use: Callable[[str, Any], T]) -> T:
-    """What ``use`` makes of the opened file; an error where that fails."""
+def with_open_image(where: str, file: Path | bytes, use: Callable[[str, Any], T]) -> T:
+    """What ``use`` makes of the opened file, or of its content; an error where that fails."""
     library = pillow(where)  # outside: a missing library is no damaged file
+    if isinstance(file, Path) and file.exists() and not file.is_file():  # a pipe would be waited for
+        raise DataError(f"{where}: expected a file, found {kind_of_file(file.stat().st_mode)}; take it out")
     try:
-        with library.open(path) as image:
+        with library.open(io.BytesIO(file) if isinstance(file, bytes) else file) as image:
             return use(where, image)
     except (DataError, MemoryError):
         raise

@@ -8,6 +8,7 @@ import inspect
 import json
 import operator
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -54,6 +55,7 @@ class DatasetSource:
     """A Source of images that a library hands out by index; only those that are read are decoded."""
 
     names = None
+    remarks: tuple[str, ...] = ()
 
     def __init__(
         self, version: DatasetVersion, items: LabelledImages, classes: list[str] | None, transform: ResizeCrop
@@ -89,6 +91,10 @@ class DatasetSource:
         tensor = torch.tensor(labels, dtype=torch.int64)
         checks.check_labels(self._where, tensor, start)
         return as_inputs(torch.from_numpy(pixels)), tensor
+
+    def labels(self, index: Sequence[int]) -> list[int]:
+        """Of these samples, as far as the library can tell them without the pictures."""
+        return [self._number(i, self._items.label(i)) for i in index]
 
     def fingerprint(self, count: int) -> str:
         """Over what the set is called and its labels: the library answers for the pictures of a version."""

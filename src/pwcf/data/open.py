@@ -39,6 +39,7 @@ def open_data(
     spec: str,
     *,
     labels: str | Path | None = None,
+    classes: str | None = None,
     resize: int | tuple[int, int] | None = None,
     crop: int | None = None,
     split: str = DEFAULT_SPLIT,
@@ -49,6 +50,8 @@ def open_data(
     Args:
         spec: one of the forms of list_kinds().
         labels: of a folder, a CSV file with columns file and label.
+        classes: of a folder whose classes have names, these in the order of their numbers: with commas between, or a
+            file with one a line; names that no image has may be among them. Default: sorted.
         resize: of pictures, pixels of the shorter side, or (height, width).
         crop: of pictures, pixels a side of the square cut from their middle, after resize.
         split: of torchvision's and the hub's sets, which part.
@@ -63,7 +66,7 @@ def open_data(
     limits, transform = check_bounds(bounds), ResizeCrop(resize, crop)
     kind, _, name = spec.partition(":")
     if kind in ("torchvision", "hf"):
-        _refuse_unused(spec, labels=labels)
+        _refuse_unused(spec, labels=labels, classes=classes)
         if not name:
             raise DataError(f"{spec}: expected the name of a set after the colon, found none; see the forms of data")
         if kind == "torchvision":
@@ -73,14 +76,21 @@ def open_data(
         plain, _, config = rest.partition(":")
         return open_hugging_face(drive + plain, config or None, split, transform, limits)
     if kind == "zoo":
-        _refuse_unused(spec, labels=labels, resize=resize, crop=crop, split=None if split == DEFAULT_SPLIT else split)
+        _refuse_unused(
+            spec,
+            labels=labels,
+            classes=classes,
+            resize=resize,
+            crop=crop,
+            split=None if split == DEFAULT_SPLIT else split,
+        )
         return open_zoo(name, limits)
     path = Path(spec).expanduser()
     _refuse_unused(path.name, split=None if split == DEFAULT_SPLIT else split)
     if path.is_dir():
         table = None if labels is None else Path(labels).expanduser()
-        return open_folder(path.resolve(), table, transform, limits)
-    _refuse_unused(path.name, labels=labels, resize=resize, crop=crop)
+        return open_folder(path.resolve(), table, classes, transform, limits)
+    _refuse_unused(path.name, labels=labels, classes=classes, resize=resize, crop=crop)
     if path.suffix.lower() == ".npz":
         return open_npz(path, limits)
     if path.suffix.lower() == ".safetensors":
@@ -99,6 +109,7 @@ def _refuse_unused(where: str, **given: object) -> None:
     """Raise where an argument is given that would silently do nothing."""
     reasons = {
         "labels": "only a folder of images takes them from elsewhere",
+        "classes": "only those of a folder of images have names to be put in order",
         "resize": "only pictures are resized, arrays are taken as they are",
         "crop": "only pictures are cropped, arrays are taken as they are",
         "split": "files, folders and the zoo have none; give the file or folder of that part",

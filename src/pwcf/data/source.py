@@ -30,8 +30,15 @@ class Source(Protocol):
     def classes(self) -> list[str] | None:
         """Class names, where known."""
 
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What was decided about the data that a user should know, in sentences."""
+
     def __len__(self) -> int:
         """How many samples there are."""
+
+    def labels(self, index: Sequence[int]) -> list[int]:
+        """The labels of some samples, without their images."""
 
     def fingerprint(self, count: int) -> str:
         """SHA-256 in hex of what the first ``count`` samples are."""

@@ -1,4 +1,4 @@
-"""Warnings that follow from the answers, in sentences a user can act on."""
+"""Warnings that follow from the question or from the answers, in sentences a user can act on."""
 
 from __future__ import annotations
 
@@ -16,11 +16,22 @@ CLEARLY = 0.99
 # Shares of the samples from which on a sentence is worth while: nets differ by less from image to image.
 OFTEN, SOMETIMES = 0.2, 0.02
 
+# Images whose distances are measured together.
+PIECE = 256
+# Steps of 8-bit images, by which an eps is often told.
+LEVELS = 255
+
 
 def diagnose(
-    problem: Problem, contributions: Sequence[Contribution], diagnostics: Mapping[str, Diagnostics]
+    problem: Problem,
+    contributions: Sequence[Contribution],
+    diagnostics: Mapping[str, Diagnostics],
+    contradicted: Tensor,
 ) -> list[str]:
-    """Sentences about contributions and diagnostics of n samples each; none if nothing looks wrong."""
+    """Sentences about contributions and diagnostics of n samples each; none if nothing looks wrong.
+
+    ``contradicted`` (n,): the only points of these were misclassified in the search, and not when they were verified.
+    """
     asked = torch.stack([each.asked for each in contributions]).any(0)
     sentences = _black_box_beats_white_box(problem, contributions)
     for name, each in diagnostics.items():
@@ -28,9 +39,34 @@ def diagnose(
             sentences += _unbracketed(name, each.unbracketed, int(asked.sum()))
         if each.still_helping is not None:
             sentences += _still_helping(name, each.still_helping, asked)
+    sentences += _changed_its_answer(int(contradicted.sum()), int(asked.sum()))
     if not isinstance(problem, MaxLoss):
-        sentences += _nowhere(contributions, asked)
+        sentences += _nowhere(contributions, asked, contradicted)
     return sentences
+
+
+def warnings_about_eps(
+    problem: Problem, images: Tensor, box: tuple[Tensor, Tensor], bounds: tuple[float, float]
+) -> list[str]:
+    """A sentence where eps allows any change of images (n, ...) in their box, each side (n, ...).
+
+    It needs the most distant point of a box, which is a corner in every l_p. Other metrics are not looked at.
+    """
+    if not isinstance(problem, MaxLoss) or problem.metric.exponent is None or not len(images):
+        return []
+    count, eps = 0, problem.radii(len(images))
+    for x, lower, upper, most in zip(*(torch.split(each, PIECE) for each in (images, *box, eps)), strict=True):
+        farthest = problem.metric.distance64(x, torch.where(x - lower > upper - x, lower, upper)).cpu()
+        count += int(((farthest <= most) & (farthest > 0)).sum())
+    if not count:
+        return []
+    value, (low, high) = float(eps.max()), bounds
+    steps = high - low == 1 and value == int(value) and 1 <= value <= LEVELS
+    hint = f" Did you mean {value:.0f}/{LEVELS}?" if steps else ""
+    return [
+        f"eps: for {count} of {len(images)} samples the ball of {problem.metric.name} {value:g} contains every image "
+        f"within the bounds ({low:g}, {high:g}): any change is allowed.{hint}"
+    ]
 
 
 def _black_box_beats_white_box(problem: Problem, contributions: Sequence[Contribution]) -> list[str]:
@@ -72,9 +108,19 @@ def _still_helping(name: str, still_helping: Tensor, asked: Tensor) -> list[str]
     ]
 
 
-def _nowhere(contributions: Sequence[Contribution], asked: Tensor) -> list[str]:
+def _changed_its_answer(count: int, samples: int) -> list[str]:
+    if count == 0:
+        return []
+    return [
+        f"The model changed its answer on {count} of {samples} samples: it misclassified the nearest point in the "
+        "search and not when the point was verified. Does it have a limit on queries, or is it random? These points "
+        "are returned in x_adv with status 'contradicted' and do not count as found."
+    ]
+
+
+def _nowhere(contributions: Sequence[Contribution], asked: Tensor, contradicted: Tensor) -> list[str]:
     """That no attack finds any misclassified point at all is a sign of a mistake, not of robustness."""
-    count = int((asked & torch.isinf(_least(contributions))).sum())
+    count = int((asked & ~contradicted & torch.isinf(_least(contributions))).sum())
     if count == 0:
         return []
     return [

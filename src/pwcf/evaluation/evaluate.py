@@ -11,11 +11,15 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from pwcf._common.progress import progress_bar
+from pwcf._common.progress import progress_bar, watched
 from pwcf._common.text import brief
 from pwcf.attacks import AttackLike, Stop, resolve_attacks
+from pwcf.evaluation.diagnosis import warnings_about_eps
 from pwcf.evaluation.evaluator import Evaluator
+from pwcf.evaluation.inputs import Images, Labels, read_samples
+from pwcf.evaluation.progress import Callback
 from pwcf.evaluation.run import Run
+from pwcf.metrics.checks import check_metric
 from pwcf.models import ENOUGH, Classifier, CountedClassifier, check_inputs, warnings_about
 from pwcf.problems import MaxLoss, MinRadius, Problem
 
@@ -30,9 +34,9 @@ MOST = 2**53
 @torch.inference_mode(False)  # attacks need gradients wherever they are called from
 def evaluate(
     model: Callable[[Tensor], Tensor] | Classifier,
-    images: Tensor,
-    labels: Tensor,
-    problem: Problem,
+    images: Images,
+    labels: Labels | Problem | None = None,
+    problem: Problem | None = None,
     *,
     attacks: AttackLike | Sequence[AttackLike] = "lmn",
     budget: int | Sequence[int] | None = None,
@@ -44,12 +48,15 @@ def evaluate(
     batch: int | None = None,
     tol: float = 1e-2,
     progress: bool = False,
+    callback: Callback | None = None,
 ) -> Run:
     """Attack every sample with one or several attacks and verify the best point of each.
 
     Args:
         model: a ``Classifier``, or any callable from inputs (b, ...) to logits (b, classes).
-        images: (n, ...) within the bounds, float32 or float64.
+        images: (n, ...) within the bounds, float32 or float64: a tensor, a NumPy array or a list. Or a DataLoader or
+            Dataset that gives pairs (images, labels), which is read batch by batch; labels are left out then. What is
+            no tensor goes to the model's device.
         labels: (n,) true classes, integers; target classes if the problem is targeted.
         problem: ``MinRadius(metric)`` or ``MaxLoss(metric, eps)``.
         attacks: names, presets, attacks or functions (model, images, labels) -> x_adv, one or several. The best
@@ -58,7 +65,8 @@ def evaluate(
         budget: forward + backward passes per sample for everything together, checks and evidence included, which
             the attacks share; or one for each attack. Default:
             2000 per attack, as in AttackBench; 10,000 for one that stops where it has converged ("lmn" in min-radius);
-            presets have their own. Max-loss uses little of it.
+            presets have their own; of a ``Classifier`` that averages ``samples`` calls so many times that. Max-loss
+            uses little of it.
         stop: "converged": a sample whose search has converged stops, "budget": every sample uses its budget up, as
             comparisons at equal budgets need it. Attacks that cannot tell use it up in any case.
         seed: random seed; a sample's answer does not depend on the other samples.
@@ -69,17 +77,21 @@ def evaluate(
             of 3 x 224 x 224).
         tol: a search has converged where ``evidence.gain`` is at most this share of the radius.
         progress: show a progress bar (needs tqdm).
+        callback: called with an ``EvaluationProgress`` after every group of samples; its ``numbers()`` are what a
+            tracker logs.
 
     Returns:
         A ``Run``: per sample the radius (n,), the verified point ``x_adv`` (n, ...), status, evidence and passes.
     """
     started = time.perf_counter()
     classifier = _classifier(model, bounds)
+    if problem is None and isinstance(labels, (MinRadius, MaxLoss)):  # a DataLoader has its own labels
+        labels, problem = None, labels
     if not isinstance(problem, (MinRadius, MaxLoss)):
         raise TypeError(f"problem: expected MinRadius(...) or MaxLoss(...), found {type(problem).__name__}")
     for number in budget if isinstance(budget, Sequence) else [budget]:
         if number is not None:
-            _check_count("budget", number, LEAST_BUDGET)
+            _check_count("budget", number, LEAST_BUDGET * classifier.samples)
     if batch is not None:
         _check_count("batch", batch, 1)
     if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
@@ -88,7 +100,10 @@ def evaluate(
         raise ValueError(f"stop: expected 'converged' or 'budget', found {stop!r}")
     if isinstance(tol, bool) or not isinstance(tol, (int, float)) or not 0 < tol < math.inf:
         raise ValueError(f"tol: expected a finite number > 0, found {tol!r}")
-    if isinstance(labels, Tensor) and isinstance(images, Tensor) and not labels.is_floating_point():
+    if isinstance(labels, (MinRadius, MaxLoss)):
+        raise TypeError("labels: expected labels, found a second question")
+    images, labels = read_samples(classifier, images, labels)
+    if not labels.is_floating_point():
         labels = labels.to(images.device) if labels.dtype == torch.bool else labels.to(images.device, torch.int64)
     classes = check_inputs(classifier, images, labels)
     problem = problem.bind(classifier)
@@ -99,18 +114,25 @@ def evaluate(
         if len(budgets) != count:
             raise ValueError(f"budget: expected one number, or {count}, one for each attack; found {len(budgets)}")
     else:
-        budgets = chosen.budgets if budget is None else [budget // count] * count
+        budgets = (
+            [each * classifier.samples for each in chosen.budgets] if budget is None else [budget // count] * count
+        )
+    budgets = [each // classifier.samples for each in budgets]  # passes; attacks count calls
     images, labels = (t.clone() if t.is_inference() else t.detach() for t in (images, labels))
     batch = batch or default_batch(images)
     box = _box(classifier, images, mask)
     counted = CountedClassifier(classifier, images.shape[0], batch)
     evaluator = Evaluator(counted, problem, images, labels, box, chosen.attacks, budgets, seed, eight_bit, tol, stop)
     looked_at = min(ENOUGH, batch)
-    remarks = chosen.left_out + warnings_about(counted, images, labels, looked_at, problem.targeted)
+    with classifier.in_use():  # some metrics measure with it
+        remarks = chosen.left_out + check_metric(problem.metric, images, classifier.bounds, batch)
+    remarks += warnings_about(counted, images, labels, looked_at, problem.targeted)
+    remarks += warnings_about_eps(problem, images, box, classifier.bounds)
     _warn(remarks)
     counted.passes.add(torch.arange(min(len(images), 1)), forward=1)  # of check_inputs
-    with classifier.in_use(), progress_bar(progress, str(problem), images.shape[0], "sample") as advance:
-        evaluator.run(advance)
+    bar = progress_bar(progress, str(problem), images.shape[0], "sample")
+    with classifier.in_use(), watched(evaluator.under_way), bar as advance:
+        evaluator.run(advance, callback)
     later = evaluator.failures + evaluator.diagnose()
     _warn(later)
     return evaluator.result(time.perf_counter() - started, remarks + later)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from pwcf._common.progress import Advance
+from pwcf._common import statistics
+from pwcf._common.progress import Advance, UnderWay
+from pwcf._common.rows import per_row
 from pwcf._common.status import Status
 from pwcf.attacks import Answer, Attack, Diagnostics, Stop, Task
 from pwcf.attacks.agreement import Agreement, Searches, agreement_of
 from pwcf.evaluation.diagnosis import diagnose
-from pwcf.evaluation.run import Contribution, Run
+from pwcf.evaluation.progress import Callback, EvaluationProgress
+from pwcf.evaluation.run import Asked, Contribution, Run
 from pwcf.losses import as_loss, margin
 from pwcf.metrics import ReferenceDistance, shrink_to_eps
 from pwcf.models import CountedClassifier
@@ -23,6 +28,7 @@ from pwcf.verify import (
     HALVINGS,
     OUTWARDS_PASSES,
     AnswerEvidence,
+    Checked,
     evidence_passes,
     gather_evidence,
     grid_passes,
@@ -42,8 +48,22 @@ MODELS, MODELS_SMALL, SMALL_BUDGET = 4, 1, 500
 GROUP, GROUP_MAX_LOSS, GROUP_ENTRIES = 64, 256, 1_000_000
 # Of so much of the budget is said that it was used up: what is left may be too little for another search.
 USED_UP = 0.8
+# Of a random model (``Classifier(model, samples=...)``) points have to be misclassified in so many looks, each a mean
+# over all its calls; those of min-radius, which lie where chance decides, move out by these factors until they are.
+LOOKS = 5
+AWAY_FROM_CHANCE = (1.01, 1.03, 1.1, 1.3, 2.0)
 # An attack needs this many passes to do anything.
 LEAST_SHARE = 25
+
+
+class Contradicted(NamedTuple):
+    """A point that the search saw misclassified, and that the model answered otherwise about when it was verified."""
+
+    point: Tensor
+    """(...)"""
+    distance: float
+    logits: Tensor
+    """(classes,) what the model said when the point was verified"""
 
 
 class AttackRecord:
@@ -58,6 +78,8 @@ class AttackRecord:
         self.searches = Searches(torch.full((n, 0), torch.nan, dtype=torch.float64), torch.zeros(n, 0).long())
         self.linear = torch.zeros(n, dtype=torch.bool)
         self.nearest = torch.full((n,), torch.inf, dtype=torch.float64)
+        self.ended: list[Status | None] = [None] * n
+        self.stationarity, self.violation = (torch.full((n,), torch.nan, dtype=torch.float64) for _ in range(2))
 
     def add(self, samples: Tensor, distance: Tensor, passes: Tensor, seconds: float, diagnostics: Diagnostics) -> None:
         """Some samples (m,): distances and passes (m,), and what the attack has told of them."""
@@ -74,6 +96,11 @@ class AttackRecord:
             self.nearest[samples] = diagnostics.nearest.double().cpu()
         if diagnostics.searches is not None:
             self._keep(samples, diagnostics.searches)
+        if diagnostics.solver is not None:
+            self.stationarity[samples] = diagnostics.solver.stationarity.double().cpu()
+            self.violation[samples] = diagnostics.solver.violation.double().cpu()
+            for sample, status in zip(samples.tolist(), diagnostics.solver.status, strict=True):
+                self.ended[sample] = status
 
     def _keep(self, samples: Tensor, searches: Searches) -> None:
         """Some samples (m,) have k searches; others may have fewer."""
@@ -84,9 +111,10 @@ class AttackRecord:
         ends[samples, :count], began[samples, :count] = searches.ends.double().cpu(), searches.began.cpu()
         self.searches = Searches(ends, began)
 
-    def contribution(self) -> Contribution:
+    def contribution(self, each: int = 1) -> Contribution:
+        """``each``: passes of a call."""
         attack = self.attack
-        return Contribution(attack.name, attack.about, attack.black_box, self.radius, self.passes, self.seconds)
+        return Contribution(attack.name, attack.about, attack.black_box, self.radius, self.passes * each, self.seconds)
 
     def diagnostics(self) -> Diagnostics:
         return Diagnostics(self.still_helping, self.unbracketed)
@@ -103,7 +131,7 @@ class Evaluator:
     box: tuple[Tensor, Tensor]
     attacks: list[Attack]
     budgets: Sequence[int]
-    """of each attack, checks included"""
+    """of each attack, checks included: calls of the classifier, which are ``samples`` passes each"""
     seed: int
     eight_bit: bool
     tol: float
@@ -119,12 +147,18 @@ class Evaluator:
         self.status = [Status.NOT_FOUND] * n
         self.attack = [""] * n
         self.nearest = torch.full((n,), torch.inf, dtype=torch.float64)
+        self.seen_loss = torch.full((n,), torch.nan, dtype=torch.float64)
         self.gain, self.stationarity, self.violation = (
             torch.full((n,), torch.nan, dtype=torch.float64) for _ in range(3)
         )
         self.agreement, self.searches = (torch.zeros(n, dtype=torch.int64) for _ in range(2))
+        self.contradicted: dict[int, Contradicted] = {}
+        """by sample: the nearest one of each, of samples of which no point was verified, too"""
+        self.largest = isinstance(self.problem, MaxLoss) and not self.problem.clip
+        """whether the question is the largest loss within eps"""
         # As many columns as there are classes, from the first look at the model.
         self.clean_logits, self.logits = torch.zeros(n, 0), torch.zeros(n, 0)
+        self.finished = torch.zeros(n, dtype=torch.bool)
         self.records = {attack.name: AttackRecord(attack, n) for attack in self.attacks}
         self.budget = sum(self.budgets)
         self.models = MODELS if self.budget >= SMALL_BUDGET * len(self.attacks) else MODELS_SMALL
@@ -141,26 +175,71 @@ class Evaluator:
         count = len(self.attacks)
         checks = HALVINGS + 2 * OUTWARDS_PASSES if self.eps is None or self.budget >= SMALL_BUDGET * count else 0
         checks += grid_passes(self.eps is not None) if self.eight_bit else 0
+        checks += self.looks - 1
+        if self._is_random and self.eps is None:
+            checks += LOOKS * len(AWAY_FROM_CHANCE)
         common = CHECKS + evidence_passes(self.models)
         # The first of several has what it has alone, so that others can only add to what it finds.
         shares = [budget - common - checks - 1 for budget in self.budgets]
         if min(shares) < LEAST_SHARE:
             least = self.budget + (LEAST_SHARE - min(shares)) * count
-            raise ValueError(f"budget: expected at least {least} for these attacks and options, found {self.budget}")
+            each = self.model.classifier.samples
+            raise ValueError(
+                f"budget: expected at least {least * each} for these attacks and options, found {self.budget * each}"
+            )
         return shares
 
-    def run(self, advance: Advance | None) -> None:
-        """All samples; a progress bar hears of every group."""
+    @property
+    def _is_random(self) -> bool:
+        return self.model.classifier.samples > 1
+
+    @property
+    def looks(self) -> int:
+        return LOOKS if self._is_random else 1
+
+    def run(self, advance: Advance | None, callback: Callback | None = None) -> None:
+        """All samples; a progress bar and a callback hear of every group."""
+        began = time.perf_counter()
         n, entries = self.images.shape[0], max(self.images[0].numel(), 1) if len(self.images) else 1
         group = max(1, min(GROUP if self.eps is None else GROUP_MAX_LOSS, GROUP_ENTRIES // entries))
         for start in range(0, n, group):
             samples = torch.arange(start, min(start + group, n))
             todo = self._clean(samples)
+            self.finished[samples] = True
+            self.finished[todo] = False
             if len(todo):
                 self._attack(todo)
+            self.finished[todo] = True
             if advance is not None:
-                passes = self.model.passes.total[samples].double().mean().item()
+                passes = self.model.passes.total[samples].double().mean().item() * self.model.classifier.samples
                 advance(len(samples), found=int(self.adversarial.sum()), passes=f"{passes:.0f}")
+            if callback is not None:
+                callback(self._progress(start + len(samples), time.perf_counter() - began))
+
+    def _progress(self, done: int, seconds: float) -> EvaluationProgress:
+        """The statistics of the first samples, which are done."""
+        status = [each.value for each in self.status[:done]]
+        adversarial, radius = self.adversarial[:done].numpy(), self.radius[:done].numpy()
+        passes = self.model.passes.times(self.model.classifier.samples).total[:done].numpy()
+        return EvaluationProgress(
+            len(self.status),
+            done,
+            statistics.clean_accuracy(status),
+            int(statistics.attacked(status).sum()),
+            int(statistics.found(status, adversarial).sum()),
+            int(statistics.converged(status).sum()),
+            statistics.mean_radius(status, adversarial, radius) if self.eps is None else math.nan,
+            math.nan if self.eps is None else statistics.robust_accuracy(status, adversarial),
+            statistics.mean_passes(status, passes),
+            seconds,
+        )
+
+    def under_way(self) -> UnderWay:
+        """How far the work is; asked from other threads while it goes on."""
+        converged = self.model.converged
+        # Of several attacks the others go on.
+        finished = self.finished | converged if len(self.attacks) == 1 else self.finished
+        return UnderWay(self.model.passes.total.tolist(), finished.tolist(), int(converged.sum()), self.budget)
 
     def _clean(self, samples: Tensor) -> Tensor:
         """Settle what is wrong as it is; the samples that are left."""
@@ -190,7 +269,7 @@ class Evaluator:
         """All attacks in turn; in max-loss each gets what those before it have not broken."""
         answered, failed = False, None
         for attack in self.attacks:
-            open_samples = samples if self.eps is None else samples[~self.adversarial[samples]]
+            open_samples = samples if self.eps is None or self.largest else samples[~self.adversarial[samples]]
             if len(open_samples):
                 error = self._ask(attack, open_samples)
                 answered, failed = answered or error is None, error or failed
@@ -214,21 +293,37 @@ class Evaluator:
             spent = self.model.passes.total[samples] - before
             self.records[attack.name].add(samples, nothing, spent, time.perf_counter() - began, Diagnostics())
             return error
-        points = self._repaired(answer.points, images, labels, samples, box)
-        checked = recheck(self.model, self.problem, images, labels, points, samples, eps)
+        points, seen = self._repaired(answer, images, labels, samples, box)
+        points, checked = self._verified(points, images, labels, samples, box, eps)
+        if eps is not None:
+            self._keep_loss(samples, labels, checked, eps)
         distance = torch.where(checked.adversarial, checked.distance, torch.inf).cpu()
         # What it was told and hands back unchanged is not its own.
         own = torch.where(_is_new(answer.points, task).cpu(), distance, torch.inf)
         spent = self.model.passes.total[samples] - before
         self.records[attack.name].add(samples, own, spent, time.perf_counter() - began, answer.diagnostics)
-        better = distance < self.radius[samples]
+        better = self._larger(samples, labels, checked) if self.largest else distance < self.radius[samples]
         nearer = samples[better]
         self.radius[nearer], self.adversarial[nearer] = distance[better], True
         self.x_adv[nearer.to(self.x_adv.device)] = points[better.to(points.device)]
         self.logits[nearer] = checked.logits.cpu()[better]
         for sample in nearer.tolist():
             self.attack[sample] = attack.name
+        self._keep_contradicted(samples, points, checked, seen & self.problem.allows(checked.distance, eps))
         return None
+
+    def _keep_contradicted(self, samples: Tensor, points: Tensor, checked: Checked, seen: Tensor) -> None:
+        """What was seen misclassified, within eps, and does not count: the nearest point of each sample."""
+        for i in (seen & ~checked.adversarial).nonzero().squeeze(1).tolist():
+            sample, distance = int(samples[i]), float(checked.distance[i])
+            known = self.contradicted.get(sample)
+            if known is None or distance < known.distance:
+                self.contradicted[sample] = Contradicted(points[i], distance, checked.logits[i])
+
+    def _larger(self, samples: Tensor, labels: Tensor, checked: Checked) -> Tensor:
+        """(m,) which misclassified points have a larger loss than those before; of a wanted class a smaller one."""
+        value, known = (self._loss(logits, labels) for logits in (checked.logits, self.logits[samples]))
+        return checked.adversarial.cpu() & (~self.adversarial[samples] | (self._worse(value, known) != known))
 
     def _of(self, samples: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
         here = samples.to(self.images.device)
@@ -246,10 +341,18 @@ class Evaluator:
         )  # fmt: skip
 
     def _repaired(
-        self, points: Tensor, images: Tensor, labels: Tensor, samples: Tensor, box: tuple[Tensor, Tensor]
-    ) -> Tensor:
-        """An attack's points made as good as a few forward passes can: inside the box, at the boundary, on the grid."""
-        points = torch.clamp(points.detach().to(images.dtype), *box)
+        self, answer: Answer, images: Tensor, labels: Tensor, samples: Tensor, box: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """An attack's points made as good as a few forward passes can: inside the box, at the boundary, on the grid.
+
+        Returns:
+            Points (n, ...), and (n,) whether the model was seen to misclassify just these.
+        """
+        given = answer.points.detach().to(images.dtype)
+        points = torch.clamp(given, *box)
+        seen = answer.diagnostics.seen
+        seen = torch.zeros(len(points), dtype=torch.bool) if seen is None else seen
+        seen = seen.to(points.device)
         eps = None if self.eps is None else self.eps[samples].to(images.device)
         measure = ReferenceDistance(self.problem.metric, images, samples, self.model.metric_passes, self.model.batch)
 
@@ -264,10 +367,32 @@ class Evaluator:
         else:
             points, hit = outwards(wrong, images, points, box)
             points = to_boundary(wrong, images, points, hit)
-            points, _ = outwards(wrong_alone, images, points, box)
+            # Where this moves a point, it has seen the new one misclassified.
+            points, hit_alone = outwards(wrong_alone, images, points, box)
+            given, seen = torch.where(per_row(hit | hit_alone, points), points, given), seen | hit | hit_alone
         if self.eight_bit:
             points = onto_grid(wrong_alone, measure, points, eps, self.model.bounds)
-        return points
+        return points, seen & (points == given).flatten(1).all(1)
+
+    def _verified(
+        self, points: Tensor, images: Tensor, labels: Tensor, samples: Tensor, box: tuple[Tensor, Tensor],
+        eps: Tensor | None,
+    ) -> tuple[Tensor, Checked]:  # fmt: skip
+        """Recheck the points; of a random model those that fail move out, if they may, and are rechecked."""
+        checked = recheck(self.model, self.problem, images, labels, points, samples, eps, self.looks)
+        may_move = self._is_random and eps is None and not self.eight_bit
+        for factor in AWAY_FROM_CHANCE if may_move else ():
+            failed = (~checked.adversarial).nonzero().squeeze(1)
+            if not len(failed):
+                break
+            x, sides, who = images[failed], (box[0][failed], box[1][failed]), samples[failed.to(samples.device)]
+            trial = torch.clamp(x + factor * (points[failed] - x), *sides)
+            again = recheck(self.model, self.problem, x, labels[failed], trial, who, looks=self.looks)
+            holds = failed[again.adversarial]
+            points = points.index_copy(0, holds, trial[again.adversarial])
+            for whole, part in zip(checked, again, strict=True):
+                whole[holds] = part[again.adversarial]
+        return points, checked
 
     def _assess(self, samples: Tensor) -> None:
         """Evidence and status of what was found."""
@@ -287,11 +412,27 @@ class Evaluator:
         used_up = self.model.passes.total[samples] >= USED_UP * self.budget
         for sample, used in zip(samples.tolist(), used_up.tolist(), strict=True):
             sure = float(self.gain[sample]) <= self.tol
-            self.status[sample] = Status.CONVERGED if sure else Status.BUDGET if used else Status.ENDED
+            by_solver = self._by_its_solver(sample)
+            self.status[sample] = Status.CONVERGED if sure else by_solver or (Status.BUDGET if used else Status.ENDED)
+
+    def _by_its_solver(self, sample: int) -> Status | None:
+        """How the solver that found the point ended, if one did that tells; its evidence takes the place of ours."""
+        record = self.records[self.attack[sample]]
+        ended = record.ended[sample]
+        if ended is not None:
+            self.stationarity[sample], self.violation[sample] = record.stationarity[sample], record.violation[sample]
+        # Its test is about the neighbourhood of the point: other minima may be nearer.
+        return Status.STATIONARY if ended is Status.CONVERGED else ended
 
     def _assess_failures(self, samples: Tensor) -> None:
         """Of samples without a point: how near the searches came, and how many agree on that."""
         self.nearest[samples] = torch.stack([record.nearest[samples] for record in self.records.values()]).amin(0)
+        for sample in set(samples.tolist()) & self.contradicted.keys():
+            point, distance, logits = self.contradicted[sample]
+            self.status[sample] = Status.CONTRADICTED
+            self.x_adv[sample], self.logits[sample] = point, logits.cpu()
+            self.nearest[sample] = min(float(self.nearest[sample]), distance)
+            self.violation[sample] = self._shortfall(logits.unsqueeze(0), self.labels[sample : sample + 1])[0]
         self._count_agreeing(samples, self.nearest[samples])
 
     def _count_agreeing(self, samples: Tensor, radius: Tensor) -> Agreement:
@@ -306,12 +447,26 @@ class Evaluator:
         loss = margin(logits, labels)
         return (loss if self.problem.targeted else -loss).clamp(min=0).double().cpu()
 
-    def _losses(self) -> Tensor:
-        """(n,) the loss at the returned points."""
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """(n,) that of the question, or the margin."""
         loss = as_loss(self.problem.loss if isinstance(self.problem, MaxLoss) else "margin")
+        return loss(logits.cpu().float(), labels.cpu(), None).double()
+
+    def _keep_loss(self, samples: Tensor, labels: Tensor, checked: Checked, eps: Tensor) -> None:
+        """The largest loss within eps that the attacks have shown; of a wanted class the least."""
+        inside = (self.problem.allows(checked.distance, eps) & is_defined(checked.logits)).cpu()
+        loss = torch.where(inside, self._loss(checked.logits, labels), torch.nan)
+        self.seen_loss[samples] = self._worse(self.seen_loss[samples], loss)
+
+    def _worse(self, one: Tensor, other: Tensor) -> Tensor:
+        return torch.fmin(one, other) if self.problem.targeted else torch.fmax(one, other)
+
+    def _losses(self) -> Tensor:
+        """(n,) the loss at the returned points; max-loss: where there is none, the largest one seen within eps."""
         if self.logits.shape[1] == 0:
             return torch.full_like(self.radius, torch.nan)
-        return loss(self.logits.float(), self.labels.cpu(), None).double()
+        loss = self._loss(self.logits, self.labels)
+        return torch.where(self.adversarial, loss, self._worse(loss, self.seen_loss))
 
     def diagnose(self) -> list[str]:
         """Sentences about what looks wrong with the answers."""
@@ -320,15 +475,26 @@ class Evaluator:
             self.problem,
             [record.contribution() for record in records],
             {record.attack.name: record.diagnostics() for record in records},
+            torch.tensor([status is Status.CONTRADICTED for status in self.status], dtype=torch.bool),
         )
 
     def result(self, seconds: float, remarks: list[str]) -> Run:
+        each = self.model.classifier.samples
+        passes = self.model.passes.times(each)
         evidence = AnswerEvidence(self.gain, self.agreement, self.searches, self.stationarity, self.violation)
         return Run(
-            self.problem, self.radius, self.adversarial, self.x_adv, self.status, evidence, self.model.passes,
+            self.problem, self.radius, self.adversarial, self.x_adv, self.status, evidence, passes,
             self.model.metric_passes, self.attack, seconds, remarks,
-            [record.contribution() for record in self.records.values()], self.clean_logits, self.logits,
-            self._losses(), torch.where(self.adversarial, self.radius, self.nearest),
+            [record.contribution(each) for record in self.records.values()], self.clean_logits, self.logits,
+            self._losses(), torch.where(self.adversarial, self.radius, self.nearest), asked=self._asked(),
+        )  # fmt: skip
+
+    def _asked(self) -> Asked:
+        classifier = self.model.classifier
+        return Asked(
+            classifier, self.images, self.labels, classifier.bounds, self.attacks,
+            [budget * classifier.samples for budget in self.budgets], self.seed,
+            self.stop, self.tol, self.eight_bit, self.model.batch,
         )  # fmt: skip
 
 

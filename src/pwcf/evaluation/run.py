@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from pwcf._common import statistics
+from pwcf._common import later, statistics
 from pwcf._common.status import Status
-from pwcf._common.wording import gain_text, nearest_text, share_text
-from pwcf.models import Passes
+from pwcf._common.wording import (
+    clean_text,
+    gain_text,
+    largest_loss_text,
+    nearest_text,
+    radius_text,
+    robust_text,
+    share_text,
+    status_text,
+)
+from pwcf.attacks import Attack
+from pwcf.models import Classifier, Passes
 from pwcf.problems import MaxLoss, Problem
 from pwcf.verify import AnswerEvidence
 
@@ -47,6 +60,35 @@ class Contribution:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What an evaluation was about, beside its question: with it a run can be saved, shown and searched again."""
+
+    classifier: Classifier | None
+    """None in a copy of the run, or one from a pickle: models do not go along"""
+    images: Tensor
+    """(n, ...) the user's own, no copy"""
+    labels: Tensor
+    """(n,) int64"""
+    bounds: tuple[float, float]
+    attacks: list[Attack]
+    budgets: list[int]
+    """passes per sample, of each attack"""
+    seed: int
+    stop: str
+    tol: float
+    eight_bit: bool
+    batch: int
+
+    def select(self, rows: Tensor) -> Asked:
+        """What was asked about some of the samples (m,)."""
+        here = rows.to(self.images.device)
+        return replace(self, images=self.images[here], labels=self.labels[here])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "classifier": None, "attacks": []}
+
+
+@dataclass(frozen=True, repr=False)
 class Run:
     """The answers to one question about n samples; every adversarial point was verified."""
 
@@ -56,7 +98,8 @@ class Run:
     adversarial: Tensor
     """(n,) bool"""
     x_adv: Tensor
-    """(n, ...) equal to the images where none was found"""
+    """(n, ...) equal to the images where none was found; where the status is ``CONTRADICTED`` the nearest point that
+    the search saw misclassified"""
     status: list[Status]
     evidence: AnswerEvidence
     passes: Passes
@@ -76,10 +119,13 @@ class Run:
     """(n, classes) what it said of ``x_adv`` when the points were verified, each in a call of its own; where x_adv is
     the image, ``clean_logits``"""
     loss: Tensor
-    """(n,) float64 the loss at ``x_adv``: that of the question, or the margin"""
+    """(n,) float64 the loss at ``x_adv``: that of the question, or the margin. Max-loss, where no point was found: the
+    largest one that was seen within eps, of a wanted class the least"""
     nearest: Tensor
     """(n,) float64 the least distance of a misclassified point that was seen; in max-loss it may be beyond eps, which
     says how near the search came. inf where none was seen"""
+    asked: Asked | None = field(default=None, kw_only=True)
+    """images, labels, model and settings; None in a run that was read from disk"""
 
     def select(self, rows: Tensor) -> Run:
         """The answers about some of the samples (m,), by their places."""
@@ -88,7 +134,7 @@ class Run:
         problem = self.problem
         if isinstance(problem, MaxLoss) and isinstance(problem.eps, Tensor) and problem.eps.dim() == 1:
             eps = problem.eps[rows.to(problem.eps.device)]
-            problem = MaxLoss(problem.metric, eps, problem.loss, targeted=problem.targeted)
+            problem = MaxLoss(problem.metric, eps, problem.loss, targeted=problem.targeted, clip=problem.clip)
         return replace(
             self,
             problem=problem,
@@ -105,6 +151,7 @@ class Run:
             loss=self.loss[rows],
             nearest=self.nearest[rows],
             contributions=[replace(c, radius=c.radius[rows], passes=c.passes[rows]) for c in self.contributions],
+            asked=None if self.asked is None else self.asked.select(rows),
         )
 
     @property
@@ -127,16 +174,68 @@ class Run:
         """Share of samples whose radius is above eps: one min-radius run answers for every eps."""
         return statistics.robust_accuracy_at(self._status_values, self.radius.cpu().numpy(), eps)
 
+    def save(self, folder: str | os.PathLike[str], *, model: str | None = None, classes: Sequence[str] = ()) -> Path:
+        """Write the run to a folder, as ``pwcf run`` does: ``pwcf.load_run`` and the commands that read runs open it.
+
+        The images lie in the folder, too. The model does not: the run cannot be continued, and ``pwcf verify`` needs
+        ``--model``.
+
+        Args:
+            folder: made if it is not there; one that has files is refused.
+            model: what the model is called; default: the name of its class or function.
+            classes: names of the classes.
+
+        Returns:
+            The folder.
+        """
+        path: Path = later.call("save", self, folder, model=model, classes=classes)
+        return path
+
+    def report(self, path: str | os.PathLike[str], *, title: str | None = None, gallery: int | None = None) -> Path:
+        """Write one HTML file about the run, which needs nothing else; ``pwcf.report.write_page`` takes several runs.
+
+        Args:
+            path: of the file.
+            title: of the page; default: the model's name.
+            gallery: samples shown at most; default: 500, or as many as keep the file below 10 MB.
+
+        Returns:
+            The path.
+        """
+        written: Path = later.call("report", self, path, title=title, gallery=gallery)
+        return written
+
+    def __repr__(self) -> str:
+        """The numbers that one quotes, in a line; ``summary()`` says more."""
+        status = self._status_values
+        attacked, found = self._masks().values()
+        told = [f"{len(status)} samples", f"points found for {int(found.sum())} of {int(attacked.sum())} attacked"]
+        if isinstance(self.problem, MaxLoss):
+            told.append(f"robust accuracy {share_text(self.robust_accuracy)}")
+        elif attacked.any():
+            told.append(
+                f"median radius of the attacked {statistics.median_radius(status, self.radius.cpu().numpy()):.4g}"
+            )
+        return f"<{type(self).__name__}: {self.problem}: {', '.join(told)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the headline of the page, and a few examples."""
+        text: str = later.call("html", self)
+        return text
+
     def to_pandas(self) -> pandas.DataFrame:
         """A row for every sample (needs pandas).
 
         Returns:
             Columns ``attacked`` and ``found`` say over which samples statistics are: the mean radius is that of
-            ``frame.radius[frame.found]``, the median that of ``frame.radius[frame.attacked]``.
+            ``frame.radius[frame.found]``, the median that of ``frame.radius[frame.attacked]``. ``label``,
+            ``clean_label`` and ``adversarial_label`` are the label, and the classes that the model gives the image and
+            ``x_adv``.
         """
         import pandas
 
         columns = {
+            **self._labels(),
             "status": self._status_values,
             **self._masks(),
             "adversarial": self.adversarial.cpu().numpy(),
@@ -147,8 +246,17 @@ class Run:
             "metric_forward": self.metric_passes.forward.numpy(),
             "metric_backward": self.metric_passes.backward.numpy(),
             "attack": self.attack,
+            "loss": self.loss.cpu().numpy(),
+            "nearest": self.nearest.cpu().numpy(),
         }
         return pandas.DataFrame(columns)
+
+    def _labels(self) -> dict[str, Any]:
+        """Columns of labels and predictions, as far as the run knows them."""
+        known = {} if self.asked is None else {"label": self.asked.labels}
+        if self.logits.shape[1]:
+            known |= {"clean_label": self.clean_logits.argmax(1), "adversarial_label": self.logits.argmax(1)}
+        return {name: labels.cpu().numpy() for name, labels in known.items()}
 
     def _masks(self) -> dict[str, Any]:
         """Columns of a DataFrame beside those that a folder keeps."""
@@ -171,29 +279,38 @@ class Run:
         columns = (values.cpu().numpy() for values in near)
         return statistics.nearest_seen(self._status_values, self.adversarial.cpu().numpy(), *columns)
 
+    def largest_loss(self) -> dict[str, float]:
+        """Max-loss: how far the search drove the loss within eps on the samples that it did not break.
+
+        Returns:
+            ``samples``, the ``median`` of their losses and the one ``nearest`` to an answer; empty in min-radius, and
+            where all are broken.
+        """
+        if not isinstance(self.problem, MaxLoss):
+            return {}
+        columns = self.adversarial.cpu().numpy(), self.loss.cpu().numpy()
+        return statistics.largest_loss(self._status_values, *columns, self.problem.targeted)
+
     def summary(self) -> str:
         """A few lines for a person; the numbers are those of ``pwcf show``."""
-        status, radius = self._status_values, self.radius.cpu().numpy()
-        clean = "not yet of the wanted class" if self.problem.targeted else "clean accuracy"
-        lines = [f"{self.problem}: {len(status)} samples, {clean} {share_text(self.clean_accuracy)}"]
+        status, targeted = self._status_values, self.problem.targeted
+        lines = [f"{self.problem}: {len(status)} samples, {clean_text(self.clean_accuracy, targeted)}"]
         attacked, found = self._masks().values()
         lines.append(f"  adversarial points found and verified: {int(found.sum())} of {int(attacked.sum())} attacked")
         if isinstance(self.problem, MaxLoss):
-            lines.append(f"  robust accuracy {share_text(self.robust_accuracy)}")
+            lines.append(f"  {robust_text(targeted)} {share_text(self.robust_accuracy)}")
             if near := self.nearest_seen():
                 lines.append(f"  {nearest_text(near)}")
-        elif found.any():
-            mean = statistics.mean_radius(status, self.adversarial.cpu().numpy(), radius)
-            median, nearest = statistics.median_radius(status, radius), radius[found]
-            lines.append(
-                f"  radius: mean {mean:.4g}, median {median:.4g}, least {nearest.min():.4g}, "
-                f"largest {nearest.max():.4g}"
-            )
-            lines.append(f"  evidence: {gain_text(statistics.median(self.evidence.gain.cpu().numpy()[found]))}")
+            if seen := self.largest_loss():
+                lines.append(f"  {largest_loss_text(seen, self.problem.loss, targeted)}")
+        elif attacked.any():
+            radii = statistics.radius_figures(status, self.adversarial.cpu().numpy(), self.radius.cpu().numpy())
+            lines.append(f"  radius: {radius_text(radii, int(found.sum()), int(attacked.sum()))}")
+            if found.any():
+                lines.append(f"  evidence: {gain_text(statistics.median(self.evidence.gain.cpu().numpy()[found]))}")
         if len(self.contributions) > 1:
             lines += self._attacks()
-        states = Counter(status)
-        lines.append("  status: " + ", ".join(f"{name} {count}" for name, count in states.most_common()))
+        lines.append("  status: " + status_text(dict(Counter(status).most_common()), targeted))
         if attacked.any():
             total = statistics.mean_passes(status, self.passes.total.cpu().numpy())
             lines.append(f"  passes per attacked sample: {total:.0f}; {self.seconds:.1f} s in all")

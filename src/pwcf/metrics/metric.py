@@ -193,7 +193,16 @@ class Custom(Metric):
         return getattr(self.function, "__name__", type(self.function).__name__)
 
     def __call__(self, reference: Tensor, candidate: Tensor) -> Tensor:
-        distance = self.function(reference, candidate)
+        tracked = [each for each in (reference, candidate) if not each.is_inference()]
+        before = [each._version for each in tracked]
+        try:
+            distance = self.function(reference, candidate)
+        except RuntimeError as error:
+            if "in-place" not in str(error):
+                raise
+            raise ValueError(self._in_place()) from error
+        if [each._version for each in tracked] != before:
+            raise ValueError(self._in_place())
         b = candidate.shape[0]
         if not isinstance(distance, Tensor) or distance.shape != (b,):
             found = tuple(distance.shape) if isinstance(distance, Tensor) else type(distance).__name__
@@ -201,6 +210,9 @@ class Custom(Metric):
         if not distance.is_floating_point():
             raise TypeError(f"metric {self.name}: expected floating-point distances, found {distance.dtype}")
         return distance.to(candidate.dtype)
+
+    def _in_place(self) -> str:
+        return f"metric {self.name}: expected its batches to stay as they are, found one changed in place; clone it"
 
 
 # ---- capabilities -------------------------------------------------------------------------------------------------
