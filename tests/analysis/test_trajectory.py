@@ -74,7 +74,7 @@ def test_points_outside_the_box_are_no_answers() -> None:
         net.insert(1, nn.Linear(2, 2))
         net[1].weight.copy_(torch.eye(2))
         net[1].bias.copy_(torch.tensor([-0.55, 0.0]))
-    (found,) = analysis.trace(net, images, labels, pwcf.MinRadius("l2"), "pwcf", budget=200)
+    (found,) = analysis.trace(net, images, labels, pwcf.MinRadius("l2"), "pwcf-published", budget=200)
     beyond = found.wrong & (found.outside > 1e-3)
     assert bool(beyond.any())
     assert not bool(found.feasible[beyond].any())

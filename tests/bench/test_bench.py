@@ -17,7 +17,7 @@ import torch
 import pwcf
 from pwcf.cli import main
 from pwcf.runs import find_runs
-from runfolders import answers, told
+from runfolders import answers, replace_points, told
 
 NETS = """
 import torch
@@ -197,11 +197,7 @@ def check_commands(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # One point that does not hold is found among all of them.
     from safetensors.torch import load_file
 
-    from pwcf.runs.shard import write_tensors
-
-    tensors = load_file(cell / "tensors-000000.safetensors")
-    tensors["x_adv"] += 1e-3
-    write_tensors(cell / "tensors-000000.safetensors", tensors)
+    replace_points(cell, 0, load_file(cell / "tensors-000000.safetensors")["x_adv"] + 1e-3)
     assert main(["verify", "--trust", "--json", str(out)]) == 1
     checked = json.loads(capsys.readouterr().out)
     assert [each["run"] for each in checked if each["failed"]] == [str(cell)]

@@ -13,7 +13,7 @@ import torch
 
 import pwcf
 from pwcf.cli import main
-from runfolders import SAID, Place, make_place, told
+from runfolders import SAID, Place, make_place, replace_points, told
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +23,24 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Place:
     assert place.run("many", metric="l2", budget=400) == 0
     assert place.run("eps", metric="linf", question="max-loss", eps="0.02", budget=100) == 0
     return place
+
+
+def test_show_tells_robust_accuracy_at_usual_and_given_eps(two_runs: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    run = pwcf.load_run(two_runs.path / "many")
+    assert main(["show", "--json", str(two_runs.path / "many")]) == 0
+    summary = told(capsys.readouterr().out)
+    assert summary["robust_at"] == [run.robust_accuracy_at(eps) for eps in summary["eps"]]
+    assert len(summary["eps"]) >= 2
+    assert sum(each["samples"] for each in summary["classes"]) == len(run.status)
+    assert main(["show", str(two_runs.path / "many"), "--eps", "0.25,1/2", "--classes"]) == 0
+    shown = capsys.readouterr().out
+    share = f"{run.robust_accuracy_at(0.25):.1%} at 0.25, {run.robust_accuracy_at(0.5):.1%} at 0.5"
+    assert share in " ".join(shown.split())
+    assert "upper bounds" in shown
+    lines = [line.split() for line in shown.splitlines()]
+    assert sum(line[:1] == ["class"] and len(line) > 5 for line in lines) == 1 + len(summary["classes"])
+    assert main(["show", str(two_runs.path / "many"), "--eps", "much"]) == 2
+    assert "--eps: expected numbers or fractions" in capsys.readouterr().err
 
 
 def test_show_tells_the_figures(two_runs: Place, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,19 +64,16 @@ def test_verify_holds_and_notices_what_was_changed(
 ) -> None:
     from safetensors.torch import load_file
 
-    from pwcf.runs.shard import write_tensors
-
     for name in ("many", "eps"):
         assert main(["verify", "--trust", "--json", str(two_runs.path / name)]) == 0
         shown = told(capsys.readouterr().out)
         assert shown["hold"] == shown["checked"] > 0
     shutil.copytree(two_runs.path / "many", tmp_path / "changed")
-    path = tmp_path / "changed" / "tensors-000000.safetensors"
-    tensors = load_file(path)
+    tensors = load_file(tmp_path / "changed" / "tensors-000000.safetensors")
     data = np.load(two_runs.path / "data.npz")
     tensors["x_adv"][5] = torch.from_numpy(data["images"][5])  # not adversarial
     tensors["x_adv"][6] = tensors["x_adv"][6] + 0.3 * (tensors["x_adv"][6] - torch.from_numpy(data["images"][6]))
-    write_tensors(path, tensors)
+    replace_points(tmp_path / "changed", 0, tensors["x_adv"])
     assert main(["verify", "--trust", "--json", str(tmp_path / "changed")]) == 1
     failed = told(capsys.readouterr().out)["failed"]
     assert [each["index"] for each in failed] == [5, 6]

@@ -23,7 +23,7 @@ from pwcf import analysis
 from pwcf.analysis import Trace
 from pwcf.cli import main
 from pwcf.report import Choices, figures, tables, write_figures
-from pwcf.report.figures.canvas import metric_label, plain, two_lines
+from pwcf.report.figures.canvas import in_lines, metric_label, plain
 from pwcf.report.figures.pictures import draw_input, draw_perturbation
 from pwcf.report.registry import FIGURES, TABLES, by_model, pairs_of, place_of
 from pwcf.report.style import BLUE, COLOURS, LINE_STYLES, VERMILION, plot_styles
@@ -517,8 +517,12 @@ def test_names_as_they_are_written() -> None:
     assert plain("l2_net") == "l2_net"
     assert plain("a$b") == r"a\$b"
     assert len(plain("x" * 99, 20)) <= 20
-    assert two_lines("one · two · three", 10) == "one · two\nthree"
-    assert two_lines("one · two", 10) == "one · two"
+    assert in_lines("one · two · three", 10) == "one · two\nthree"
+    assert in_lines("one · two", 10) == "one · two"
+    # An eps is never cut: this was "linf ≤ 3…, margin".
+    assert in_lines("linf ≤ 32/255, margin", 18) == "$\\ell_\\infty$ ≤ 32/255,\nmargin"
+    assert in_lines("l2, targeted", 8) == "$\\ell_{2}$,\ntargeted"
+    assert in_lines("x" * 30, 10) == plain("x" * 30, 13)
 
 
 def test_a_model_has_one_look_in_panels_that_name_the_question(place: Place) -> None:

@@ -15,13 +15,12 @@ import torch
 
 import pwcf
 from pwcf import analysis
-from pwcf._common.wording import gain_text, nearest_text
+from pwcf._common.wording import gain_text, largest_loss_text, nearest_text, radius_text
 from pwcf.cli import main
 from pwcf.cli.progress import Tally
 from pwcf.report import TABLES, Choices, figures, tables
 from pwcf.report.page.payload import payload_of
-from pwcf.runs.folder import rows_as_bytes
-from runfolders import MODEL, Place, make_place
+from runfolders import MODEL, Place, make_place, rewrite_rows
 
 # Logits of a few samples are not finite.
 HOLES = """
@@ -113,6 +112,12 @@ def test_every_place_shows_the_same_numbers(place: Place, name: str, capsys: pyt
         assert told["near"] == run.nearest_seen()
         if told["near"]:
             assert nearest_text(told["near"]) in summary
+        assert told["largest_loss"] == run.largest_loss()
+        words = largest_loss_text(told["largest_loss"], "margin", False)
+        assert words in summary
+        assert any(words in sentence for sentence in page["cards"][0]["runs"][0]["evidence"])
+        assert main(["show", str(place.path / name)]) == 0
+        assert words in " ".join(capsys.readouterr().out.split())
         return
     mean, median = told["radius"]["mean"], told["radius"]["median"]
     assert mean == line["mean"] == tally.figure(False)[1]
@@ -125,7 +130,8 @@ def test_every_place_shows_the_same_numbers(place: Place, name: str, capsys: pyt
     assert (np.inf if median is None else median) == expected == score.median
     assert line["median"] == page["cards"][0]["runs"][0]["value"] == ("inf" if median is None else median)
     assert analysis.cross_metric({"it": run}).median[0, 0] == expected
-    assert f"radius: mean {mean:.4g}, median {expected:.4g}, least" in summary
+    figures_told = told["radius"] | {"median": expected}
+    assert f"radius: {radius_text(figures_told, told['found'], told['attacked'])}" in summary
     assert row["median radius [quartiles]"].startswith(f"{expected:.4g} [".replace("inf", "∞"))
     quantiles = [
         "inf" if value == np.inf else value for value in analysis.quantiles_of(run, (0.25, 0.5, 0.75)).values()
@@ -239,7 +245,7 @@ def test_alone_means_the_same_in_the_terminal_and_in_agreements(
         ]
         place_of = rows.column_names.index("status")
         kept = rows.schema.field("status").type
-        path.write_bytes(rows_as_bytes(rows.set_column(place_of, "status", pyarrow.array(status, kept))))
+        rewrite_rows(path, rows.set_column(place_of, "status", pyarrow.array(status, kept)))
     assert alone_in({"other": other, "few": folders["few"]}, capsys) == [0, 0]
 
 
@@ -257,5 +263,5 @@ def rewrite_radii(folder: Path, values: list[float]) -> None:
     for name, column in replaced.items():
         place = rows.column_names.index(name)
         rows = rows.set_column(place, name, pyarrow.array(column, rows.schema.field(name).type))
-    path.write_bytes(rows_as_bytes(rows))
+    rewrite_rows(path, rows)
     assert torch.equal(pwcf.load_run(folder, tensors=False).radius, torch.tensor(values, dtype=torch.float64))

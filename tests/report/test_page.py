@@ -20,7 +20,7 @@ from PIL import Image
 from browser import Visit, started
 from pwcf import analysis
 from pwcf._common.atomic import WriteError
-from pwcf._common.wording import gain_text
+from pwcf._common.wording import gain_text, share_text
 from pwcf.cli import main
 from pwcf.report import FIGURES, TABLES, figures, write_figures, write_page
 from pwcf.report.page.gallery import are_images, note_on, perturbation_of, picture_of
@@ -384,7 +384,10 @@ def visit(browser, report: Path) -> Iterator[Visit]:
     assert made.complaints == []
 
 
-SECTIONS = ["headline", "accuracy", "radii", "attacks", "patterns", "cost", "cross", "gallery", "provenance"]
+SECTIONS = [
+    "headline", "accuracy", "radii", "classes", "attacks", "patterns", "cost", "cross", "gallery", "provenance",
+    "glossary",
+]  # fmt: skip
 
 
 def first_paint(visit: Visit) -> float:
@@ -430,7 +433,7 @@ def test_all_sections_are_there_in_order_with_what_a_reader_needs(visit: Visit) 
 
 
 def column(visit: Visit, head: str) -> list[str]:
-    table = visit.page.locator("#headline table")
+    table = visit.page.locator("#headline table", has=visit.page.locator("caption", has_text="All runs"))
     heads = [text.strip() for text in table.locator("thead th").all_inner_texts()]
     at = heads.index(head)
     return [line.locator("th, td").nth(at).inner_text().strip() for line in table.locator("tbody tr").all()]
@@ -486,6 +489,130 @@ def test_a_curve_is_read_by_pointer_and_by_keys(visit: Visit, grey: Place) -> No
     assert figure.locator("tbody tr").count() >= 4
 
 
+def sweep(visit: Visit, at: int) -> list[list[str]]:
+    """The cells of a table of robust accuracy at several eps, its head first."""
+    table = visit.page.locator(".sweeps > .panels > div").nth(at).locator("table").first
+    return [[cell.strip() for cell in line.locator("th, td").all_inner_texts()] for line in table.locator("tr").all()]
+
+
+def test_robust_accuracy_at_usual_eps_stands_at_the_top_unfolded(visit: Visit, grey: Place) -> None:
+    tables = visit.page.locator(".sweeps > .panels > div > .scroll")
+    assert tables.count() == 2
+    assert tables.first.is_visible()
+    first, cards = visit.page.locator(".sweeps"), visit.page.locator(".cards")
+    assert first.bounding_box()["y"] < cards.bounding_box()["y"]
+    assert "upper bounds" in first.inner_text().lower()
+    for at, metric in enumerate(("l2", "linf")):
+        head, *lines = sweep(visit, at)
+        runs = [load_run(grey.path / f"{name}-{metric}", tensors=False) for name in ("first", "second")]
+        eps = analysis.usual_eps_of([*runs, *([load_run(grey.path / "first-eps")] if metric == "linf" else [])])
+        assert head[1:] == ["clean", *map(analysis.eps_text, eps)]
+        for line, run in zip(lines, runs, strict=False):
+            assert line[1:] == [share_text(run.clean_accuracy), *(share_text(run.robust_accuracy_at(e)) for e in eps)]
+    # A max-loss run is a line of its own, with the one number that it has.
+    losses = sweep(visit, 1)[3:]
+    assert [line[0] for line in losses] == ["first, max-loss", "second, max-loss"]
+    within = load_run(grey.path / "first-eps", tensors=False)
+    assert [cell for cell in losses[0][2:] if cell] == [share_text(within.robust_accuracy)]
+    assert sweep(visit, 1)[0][losses[0].index(share_text(within.robust_accuracy), 2)] == "8/255"
+
+
+def test_the_eps_may_be_ones_own(browser, grey: Place, tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    assert main(["report", str(grey.path / "first-l2"), "-o", str(out), "--eps", "l2=0.125,1/16"]) == 0
+    visit = Visit(browser, out)
+    run = load_run(grey.path / "first-l2", tensors=False)
+    head, line = sweep(visit, 0)
+    assert head[2:] == ["0.0625", "0.125"]
+    assert line[2:] == [share_text(run.robust_accuracy_at(eps)) for eps in (1 / 16, 0.125)]
+    assert visit.complaints == []
+    visit.close()
+
+
+def test_shares_of_16_samples_are_rounded_as_everywhere_else(browser, grey: Place, tmp_path: Path) -> None:
+    """Every other one is a tie: 9 of 16 are 56.25%."""
+    assert grey.run("few", model=f"{grey.path}/net.py:first", metric="l2", budget=60, limit=16) == 0
+    run = load_run(grey.path / "few", tensors=False)
+    eps = [radius * 1.001 for radius in sorted(run.radius.tolist()) if 0 < radius < np.inf]
+    page = write_page([grey.path / "few"], tmp_path / "report.html", eps={"l2": eps})
+    visit = Visit(browser, page.path)
+    shares = [run.robust_accuracy_at(each) for each in eps]
+    assert len([share for share in shares if (1600 * share) % 200 == 100]) > 3
+    assert sweep(visit, 0)[1][2:] == [share_text(share) for share in shares]
+    visit.close()
+
+
+def test_the_worst_class_is_named_and_every_class_has_its_line(visit: Visit, grey: Place) -> None:
+    run, within = (load_run(grey.path / name, tensors=False) for name in ("first-l2", "first-eps"))
+    classes = analysis.robustness_by_class(within)
+    worst = min((each for each in classes if each.samples >= 5), key=lambda each: each.robust_accuracy)
+    share = share_text(worst.robust_accuracy)
+    losses = visit.page.locator("#classes .panels > div", has_text="Accuracy under attack")
+    said = losses.locator(".ends-of").first.inner_text()
+    assert said.startswith(f"first: worst {worst.name} (robust accuracy {share}, {worst.samples} samples); best")
+    classes = analysis.robustness_by_class(run)
+    table = visit.page.locator("#classes table").first
+    lines = [line.locator("th, td").all_inner_texts() for line in table.locator("tbody tr").all()]
+    assert [line[0] for line in lines] == [each.name for each in classes]
+    shown = [f"{each.median:.4g}" if each.attacked else "–" for each in classes]
+    assert [line[1].strip() for line in lines] == shown
+
+
+def test_nothing_is_cut_at_1280_pixels(visit: Visit) -> None:
+    cut = "e => e.scrollWidth > e.clientWidth"
+    overview = visit.page.get_by_role("region", name="All runs")
+    assert not overview.evaluate(cut)
+    for table in visit.page.locator(".sweeps > .panels > div > .scroll").all():
+        assert not table.evaluate(cut)
+    # The chosen text of a filter, and the word that stands in for what one may search.
+    room = """e => {
+      const pen = document.createElement('canvas').getContext('2d'), style = getComputedStyle(e);
+      pen.font = style.font;
+      const text = e.tagName === 'SELECT' ? e.selectedOptions[0].textContent : e.placeholder;
+      const padding = parseFloat(style.paddingLeft) + parseFloat(style.paddingRight);
+      return e.clientWidth - padding - pen.measureText(text).width;
+    }"""
+    for control in visit.page.locator(".filters select, .filters input").all():
+        for option in range(control.locator("option").count() or 1):
+            if control.locator("option").count():
+                control.evaluate("(e, i) => { e.selectedIndex = i; }", option)
+            assert control.evaluate(room) >= 0
+
+
+def test_points_at_one_place_are_both_seen(browser, grey: Place, tmp_path: Path) -> None:
+    runs = ("first-linf", "first-eps", "first-eps", "second-eps")
+    visit = Visit(browser, write_page(folders(grey, *runs), tmp_path / "report.html").path)
+    boxes = [each.bounding_box() for each in visit.page.locator("#accuracy .point").all()]
+    assert len(boxes) == 3
+    places = sorted(box["x"] for box in boxes[:2])
+    assert places[1] - places[0] >= 10
+    assert boxes[0]["y"] == boxes[1]["y"]
+    visit.close()
+
+
+def test_a_phone_begins_with_a_few_samples(browser, report: Path) -> None:
+    visit = Visit(browser, report, width=390, has_touch=True)
+    assert visit.page.locator(".sample").count() == 8
+    assert visit.run("document.getElementById('gallery').offsetHeight") < 3000
+    visit.page.get_by_role("button", name="Show more").tap()
+    assert visit.page.locator(".sample").count() == 16
+    visit.close()
+
+
+def test_words_are_explained_where_they_appear_without_a_mouse(visit: Visit) -> None:
+    visit.page.locator(".sample button").first.press("Enter")
+    summary = visit.page.locator("dialog summary")
+    summary.press("Enter")
+    told = visit.page.locator("dialog details").inner_text()
+    for word in ("gain", "searches that ended here", "stationarity", "violation"):
+        assert f"{word}\n" in told
+    assert "shrink" in told
+    visit.page.keyboard.press("Escape")
+    assert {"stationarity", "violation", "converged", "radius"} <= set(
+        visit.page.locator("#glossary dt").all_inner_texts()
+    )
+
+
 def cards(visit: Visit) -> list[str]:
     return visit.page.locator(".sample .facts-line strong").all_inner_texts()
 
@@ -493,20 +620,22 @@ def cards(visit: Visit) -> list[str]:
 def test_the_gallery_sorts_filters_and_searches(visit: Visit) -> None:
     gallery = visit.page.locator("#gallery")
     count = gallery.locator(".count")
-    assert count.inner_text() == "60 answers of 360 match, 48 shown."
+    assert count.inner_text() == "60 answers of 360 match, 24 shown."
     radii = [float(text) for text in cards(visit) if text]
     assert radii == sorted(radii)
     gallery.locator("[name='order']").select_option("radius, largest first")
     radii = [float(text) for text in cards(visit) if text]
-    assert len(radii) > 40
+    assert len(radii) == 24
     assert radii == sorted(radii, reverse=True)
+    gallery.get_by_role("button", name="Show more").click()
+    assert visit.page.locator(".sample").count() == 48
     gallery.get_by_role("button", name="Show more").click()
     assert visit.page.locator(".sample").count() == 60
     assert gallery.get_by_role("button", name="Show more").count() == 0
     gallery.locator("[name='point']").select_option("wrong as it is")
     assert count.inner_text() == "12 answers of 360 match, 12 shown."
     gallery.get_by_role("button", name="Clear").click()
-    assert count.inner_text() == "360 answers of 360 match, 48 shown."
+    assert count.inner_text() == "360 answers of 360 match, 24 shown."
     gallery.locator("[name='class']").select_option(index=1)
     chosen = gallery.locator("[name='class']").input_value()
     assert all(
@@ -761,7 +890,7 @@ def test_500_colour_images_stay_small_and_quick(browser, tmp_path: Path) -> None
     assert 1_000_000 < page.bytes < 10_000_000
     visit = Visit(browser, page.path)
     assert first_paint(visit) < 2000
-    assert visit.page.locator(".sample").count() == 48
+    assert visit.page.locator(".sample").count() == 24
     assert "500 answers of 500" in visit.page.locator(".count").inner_text()
     assert visit.complaints == []
     visit.close()
@@ -908,6 +1037,19 @@ def test_targeted_runs_are_told_as_such(browser, mixed: Place, tmp_path: Path) -
     visit.close()
 
 
+def test_an_image_with_two_labels_is_one_image(
+    mixed: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run with wanted classes has other labels, so other samples, but no other images."""
+    content = told(mixed, "plain", "wanted")
+    assert content["images"] == 20
+    assert content["total"] > 20
+    assert told(mixed, "plain", "other")["images"] == 32
+    runs = [str(each) for each in folders(mixed, "plain", "wanted")]
+    assert main(["report", *runs, "-o", str(tmp_path / "report.html")]) == 0
+    assert f"{content['total']} samples of 20 images in the gallery" in capsys.readouterr().out
+
+
 def test_two_losses_of_one_model_have_names_of_their_own(browser, mixed: Place, tmp_path: Path) -> None:
     runs, names = folders(mixed, "plain", "margin", "ce"), ["l2 ≤ 0.1, margin", "l2 ≤ 0.1, ce"]
     assert [each["name"] for each in payload_of(runs).content["runs"]] == ["l2", *names]
@@ -925,7 +1067,7 @@ def test_what_open_searches_may_gain_is_their_own_median(grey: Place) -> None:
     left = analysis.found_in(run) & ~analysis.converged_in(run)
     assert 1 < left.sum() < analysis.found_in(run).sum()
     expected = np.nanmedian(run.evidence.gain[left].numpy())
-    evidence = payload_of(folders(grey, "told")).content["cards"][0]["runs"][0]["evidence"][1]
+    evidence = payload_of(folders(grey, "told")).content["cards"][0]["runs"][0]["evidence"][2]
     assert evidence.endswith(f"{int(left.sum())} did not: those are upper bounds; {gain_text(expected)}.")
 
 

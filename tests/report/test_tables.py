@@ -124,3 +124,40 @@ def test_what_is_missing_is_said(place: Place, kind: str) -> None:
     with pytest.raises(figures.NothingToShow, match="expected"):
         TABLES[kind].make(wrong, Choices())
     assert {"xi", "radius-over-budget"} < set(FIGURES)
+
+
+def test_a_sweep_has_a_row_for_every_run_and_eps(place: Place) -> None:
+    runs = loaded(place, "lmn-160", "lmn-eps")
+    table = TABLES["sweep"].make(runs, Choices({"l2": [0.1, 0.3]}))
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [(row["question"], row["eps"]) for row in rows] == [
+        ("min-radius", "0.1"), ("min-radius", "0.3"), ("max-loss", "0.2"),
+    ]  # fmt: skip
+    radii, within = runs.values()
+    shares = [radii.robust_accuracy_at(0.1), radii.robust_accuracy_at(0.3), within.robust_accuracy]
+    assert [row["robust accuracy"] for row in rows] == shares
+    assert all(row["low"] <= row["robust accuracy"] <= row["high"] for row in rows)
+    usual = {row[3] for row in TABLES["sweep"].make(runs, Choices()).rows}
+    assert {"0.5", "1", "2", "0.2"} <= usual
+
+
+def test_classes_have_a_row_for_every_run_and_class(place: Place) -> None:
+    runs = loaded(place, "lmn-160", "lmn-eps")
+    table = TABLES["classes"].make(runs, Choices({"": [0.1]}))
+    assert table.columns[-3:] == ("median radius", "at l2 0.1", "robust accuracy")
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    for name, run in runs.items():
+        expected = analysis.robustness_by_class(run, eps=[0.1])
+        mine = [row for row in rows if row["run"] == name]
+        assert [(row["class"], row["samples"]) for row in mine] == [(each.name, each.samples) for each in expected]
+        for row, each in zip(mine, expected, strict=True):
+            if isinstance(run.problem, pwcf.MaxLoss):
+                assert row["robust accuracy"] == each.robust_accuracy
+                assert math.isnan(row["median radius"])
+            else:
+                assert row["median radius"] == each.median or math.isnan(each.median)
+                assert row["at l2 0.1"] == each.robust_at[0]
+    # Columns that no run fills are left out.
+    only = TABLES["classes"].make(loaded(place, "lmn-eps"), Choices())
+    assert only.columns[-1] == "robust accuracy"
+    assert "median radius" not in only.columns

@@ -1,5 +1,6 @@
 """Analyses of runs, and of radii and verdicts as tensors. Numbers only; ``pwcf.report`` draws and tabulates them."""
 
+from pwcf._common.statistics import ClassStatistics
 from pwcf.analysis.agreement import (
     Agreement,
     Comparison,
@@ -10,6 +11,7 @@ from pwcf.analysis.agreement import (
     wins,
     wins_and_pairs,
 )
+from pwcf.analysis.breakdown import eps_sweep, robustness_by_class, usual_eps_of
 from pwcf.analysis.curves import (
     Accuracy,
     Crossing,
@@ -31,6 +33,7 @@ from pwcf.analysis.masks import align, attacked_in, converged_in, defined_in, fo
 from pwcf.analysis.naming import (
     NamedRuns,
     RunLabel,
+    RunsLike,
     attacks_name,
     by_topic,
     comparable_groups,
@@ -38,6 +41,8 @@ from pwcf.analysis.naming import (
     data_name,
     data_names,
     eps_text,
+    gather,
+    list_runs,
     metric_name,
     model_name,
     model_names,
@@ -46,6 +51,7 @@ from pwcf.analysis.naming import (
     question_name,
     question_title,
     run_labels,
+    takes_runs,
     topics,
     unique_names,
 )
@@ -84,6 +90,7 @@ __all__ = [
     "Accuracy",
     "Agreement",
     "AttackScore",
+    "ClassStatistics",
     "Comparison",
     "CrossMetric",
     "Crossing",
@@ -95,6 +102,7 @@ __all__ = [
     "PatternDifference",
     "RadiusComparison",
     "RunLabel",
+    "RunsLike",
     "SparsityRow",
     "Spread",
     "Termination",
@@ -127,12 +135,15 @@ __all__ = [
     "describe",
     "easiest",
     "eps_choices",
+    "eps_sweep",
     "eps_text",
     "filled_mean",
     "found_in",
+    "gather",
     "hardest",
     "kolmogorov_smirnov",
     "largest_finite",
+    "list_runs",
     "local_optimality",
     "magnitudes_of",
     "metric_name",
@@ -151,15 +162,18 @@ __all__ = [
     "robust_accuracy",
     "robust_accuracy_at",
     "robust_accuracy_curve",
+    "robustness_by_class",
     "run_labels",
     "sparsity_of",
     "sparsity_table",
     "spread",
     "stable_crossings",
+    "takes_runs",
     "termination_of",
     "topics",
     "trace",
     "unique_names",
+    "usual_eps_of",
     "wilson",
     "wins",
     "wins_and_pairs",

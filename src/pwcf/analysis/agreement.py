@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pwcf._common import statistics
 from pwcf.analysis.masks import aligned, attacked_in, one_metric
-from pwcf.analysis.naming import NamedRuns
+from pwcf.analysis.naming import NamedRuns, takes_runs
 from pwcf.analysis.radii import Spread, describe
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss, MinRadius
@@ -77,6 +77,7 @@ def agreement(broken: Mapping[str, Tensor]) -> Agreement:
     return Agreement(list(broken), torch.stack([verdict.cpu().bool() for verdict in broken.values()]))
 
 
+@takes_runs
 def agreement_of(runs: NamedRuns, eps: float | None = None) -> Agreement:
     """Agreement of runs about one model, on the samples that all of them attacked.
 

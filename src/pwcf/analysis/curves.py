@@ -18,7 +18,7 @@ from torch import Tensor
 
 from pwcf._common import statistics
 from pwcf.analysis.masks import aligned, attacked_in, converged_in, defined_in, needs_radii
-from pwcf.analysis.naming import NamedRuns, attacks_name, model_key
+from pwcf.analysis.naming import NamedRuns, attacks_name, model_key, takes_runs
 from pwcf.analysis.radii import radii_of
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss, MinRadius
@@ -197,6 +197,7 @@ def curve_of(run: Run) -> Curve:
     return robust_accuracy_curve(run.radius.cpu(), attacked_in(run))
 
 
+@takes_runs
 def curves_of(runs: NamedRuns) -> dict[str, Curve]:
     """Robust accuracy curves of several min-radius runs.
 
@@ -273,6 +274,7 @@ STABLE = f"a lead of at least {LEAD:.0%} and {FEWEST} samples on both sides"
 """what makes a crossing stable, for captions"""
 
 
+@takes_runs
 def model_crossings(runs: NamedRuns) -> list[Crossing]:
     """Stable crossings of the min-radius runs of every two models under the same attacks, on the samples they share.
 
@@ -309,6 +311,7 @@ class CurvePanel:
     """further crossings within the axis"""
 
 
+@takes_runs
 def curve_panel(runs: NamedRuns) -> CurvePanel:
     """Decide where the eps axis of a panel ends and which crossings it marks: figure and page both ask here.
 

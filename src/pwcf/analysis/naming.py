@@ -6,19 +6,22 @@ commands that load no network library share).
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from functools import wraps
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 from pwcf._common.wording import eps_text, question_text
 from pwcf.analysis.masks import needs_recording
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss, MinRadius
-from pwcf.runs import RecordedRun
+from pwcf.runs import RecordedRun, RunLike, recorded
 
 __all__ = [
     "NamedRuns",
     "RunLabel",
+    "RunsLike",
     "asked_eps",
     "attacks_name",
     "by_topic",
@@ -27,6 +30,8 @@ __all__ = [
     "data_name",
     "data_names",
     "eps_text",
+    "gather",
+    "list_runs",
     "metric_name",
     "model_key",
     "model_name",
@@ -36,12 +41,17 @@ __all__ = [
     "question_name",
     "question_title",
     "run_labels",
+    "takes_runs",
     "topics",
     "unique_names",
 ]
 
 NamedRuns = Mapping[str, Run]
 """Runs by the names they have in tables and figures; ``name_runs`` makes short ones."""
+P = ParamSpec("P")
+R = TypeVar("R")
+RunsLike = RunLike | Iterable[RunLike] | Mapping[str, RunLike]
+"""one run or several, in memory, loaded or as paths of folders; by name or to be named"""
 OURS = "lmn"
 """the attack whose line comes first and stands out"""
 USUAL_LOSS = "margin"
@@ -153,7 +163,12 @@ def data_name(run: RecordedRun) -> str:
     Returns:
         The last part of the path or specification.
     """
-    return _end(run.header.settings.data.rstrip("/"), 1)
+    return _end(_data_spec(run), 1)
+
+
+def _data_spec(run: RecordedRun) -> str:
+    """Where its data are from; images that lie in the run's own folder are from Python."""
+    return run.header.data.spec if run.header.saved else run.header.settings.data.rstrip("/")
 
 
 # ---- several runs -----------------------------------------------------------------------------------
@@ -204,6 +219,8 @@ def model_names(runs: NamedRuns) -> dict[str, str]:
 
 def _with_file(run: Run) -> str:
     assert isinstance(run, RecordedRun)
+    if run.header.saved:
+        return model_name(run)
     spec = run.header.model.spec
     before = spec.rpartition("/")[2].partition(":")[0] if ":" in spec else run.header.model.fingerprint[:6]
     return f"{before}:{model_name(run)}"
@@ -268,16 +285,55 @@ def run_labels(runs: Sequence[RecordedRun], folders: Sequence[str] = ()) -> list
     ]
 
 
-def name_runs(runs: Iterable[RecordedRun]) -> dict[str, RecordedRun]:
+def list_runs(runs: RunsLike) -> list[RunLike]:
+    """Whatever stands for runs, as a list."""
+    if isinstance(runs, Mapping):
+        return [*runs.values()]
+    return [runs] if isinstance(runs, (Run, str, os.PathLike)) else [*runs]
+
+
+def gather(runs: RunsLike) -> dict[str, Run]:
+    """Runs by name, whatever stands for them: what every figure and table takes.
+
+    Args:
+        runs: one or several, in memory, loaded, or paths of folders; under names of your own, or listed.
+
+    Returns:
+        By name, in their order: your names, or those of ``name_runs``. Each is recorded as far as it can be, so that
+        models and samples are known by their content.
+    """
+    if isinstance(runs, Mapping):
+        return {name: recorded(run) for name, run in runs.items()}
+    return {**name_runs(runs)}
+
+
+def takes_runs(function: Callable[Concatenate[NamedRuns, P], R]) -> Callable[Concatenate[RunsLike, P], R]:
+    """Decorate a function of runs by name: it takes whatever ``gather`` takes.
+
+    Args:
+        function: its first argument are the runs.
+
+    Returns:
+        The same function of runs in memory, loaded ones, or paths of folders, by name or listed.
+    """
+
+    @wraps(function)
+    def gathered(runs: RunsLike, *args: P.args, **kwargs: P.kwargs) -> R:
+        return function(gather(runs), *args, **kwargs)
+
+    return cast(Callable[Concatenate[RunsLike, P], R], gathered)  # which may be given runs= as well
+
+
+def name_runs(runs: RunsLike) -> dict[str, RecordedRun]:
     """Give runs short names of what differs between them: see ``run_labels``.
 
     Args:
-        runs: recorded ones.
+        runs: one or several, in memory, loaded, or paths of folders.
 
     Returns:
         The runs by their names, in their order.
     """
-    listed = [needs_recording(run, "name_runs") for run in runs]
+    listed = [needs_recording(recorded(run), "name_runs") for run in list_runs(runs)]
     return {label.name: run for label, run in zip(run_labels(listed), listed, strict=True)}
 
 
@@ -353,7 +409,7 @@ def data_names(runs: NamedRuns) -> dict[str, str]:
     specs: dict[int, str] = {}
     for name, group in groups.items():
         run = runs[name]
-        specs.setdefault(group, run.header.settings.data.rstrip("/") if isinstance(run, RecordedRun) else NOT_RECORDED)
+        specs.setdefault(group, _data_spec(run) if isinstance(run, RecordedRun) else NOT_RECORDED)
     names = {group: _end(spec, 1) for group, spec in specs.items()}
     for name in set(names.values()):
         alike = [group for group in names if names[group] == name]

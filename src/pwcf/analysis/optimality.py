@@ -19,7 +19,7 @@ from torch import Tensor
 
 from pwcf._common import statistics
 from pwcf.analysis.masks import aligned, attacked_in, status_values
-from pwcf.analysis.naming import NamedRuns, attacks_name, comparable_groups
+from pwcf.analysis.naming import NamedRuns, attacks_name, comparable_groups, takes_runs
 from pwcf.analysis.radii import filled_mean
 from pwcf.problems import MinRadius
 from pwcf.runs import RecordedRun
@@ -118,6 +118,7 @@ class AttackScore:
     """per sample of the run"""
 
 
+@takes_runs
 def attack_scores(runs: NamedRuns) -> list[AttackScore]:
     """Score all min-radius runs against each other, on the samples that those about one model, metric and data share.
 

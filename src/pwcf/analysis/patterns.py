@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pwcf._common import statistics
 from pwcf.analysis.masks import found_in, needs_recording, shared_places
-from pwcf.analysis.naming import NamedRuns, attacks_name, metric_name
+from pwcf.analysis.naming import NamedRuns, attacks_name, metric_name, takes_runs
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss
 from pwcf.runs import RecordedRun
@@ -73,6 +73,7 @@ class SparsityRow:
     """third quartile"""
 
 
+@takes_runs
 def sparsity_table(runs: NamedRuns, images: Tensor | None = None) -> list[SparsityRow]:
     """Quartiles of the soft sparsity of each run.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pwcf._common import statistics
 from pwcf.analysis.masks import attacked_in, found_in, needs_radii, one_metric, shared_places
-from pwcf.analysis.naming import NamedRuns, model_names, topics
+from pwcf.analysis.naming import NamedRuns, model_names, takes_runs, topics
 from pwcf.evaluation import Run
 from pwcf.problems import MinRadius
 
@@ -238,6 +238,7 @@ class CrossMetric:
         return self.median / self.median[to : to + 1]
 
 
+@takes_runs
 def cross_metric(runs: NamedRuns) -> CrossMetric:
     """Median radii of models by metrics: robustness in one metric says little of another.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcf.analysis.masks import attacked_in
+from pwcf.analysis.masks import attacked_in, needs_recording
 from pwcf.attacks import AttackLike, Task, as_attack
 from pwcf.attacks.registry import BUDGET
 from pwcf.evaluation import Run, default_batch
@@ -21,7 +21,7 @@ from pwcf.losses import as_loss
 from pwcf.metrics import distance64
 from pwcf.models import Classifier, CountedClassifier, check_inputs
 from pwcf.problems import MaxLoss, Problem, is_defined, is_wrong
-from pwcf.runs import RecordedRun
+from pwcf.runs import RecordedRun, RunError, RunLike, recorded
 from pwcf.runs.originals import original_images
 from pwcf.runs.resolve import open_model, resolve
 from pwcf.runs.trust import check_trusted
@@ -181,20 +181,46 @@ class _Watched(CountedClassifier):
         return found
 
 
-def retrace(run: RecordedRun, samples: Sequence[int], *, trust: bool = False) -> dict[str, list[Trace]]:
+def retrace(run: RunLike, samples: Sequence[int], *, trust: bool = False) -> dict[str, list[Trace]]:
     """By attack, a trace for each of the samples, by their places in the run.
 
     Each attack searches by itself with an equal share of the budget, all of it for the search: it is not told what
     others found, and nothing is kept for checks, evidence or the grid of 8-bit images. Radii may differ from the run's.
+
+    Args:
+        run: in memory, which has its model; loaded, or the path of its folder, which name it.
+        samples: places in the run.
+        trust: whether a model may be opened that only a folder names.
     """
+    run = recorded(run)
+    asked, rows = run.asked, torch.as_tensor(list(samples), dtype=torch.int64)
+    if asked is not None and asked.classifier is not None:
+        some = asked.select(rows)
+        return {
+            attack.name: trace(
+                asked.classifier,
+                some.images,
+                some.labels,
+                run.problem,
+                attack,
+                budget=budget // asked.classifier.samples,
+                seed=asked.seed,
+            )
+            for attack, budget in zip(asked.attacks, asked.budgets, strict=True)
+        }
+    run = needs_recording(run, "retrace")
+    if run.header.saved:
+        raise RunError(
+            f"{run.folder or 'run'}: was saved from Python (Run.save): its model is not there to search again"
+        )
     settings = run.header.settings
     if not trust:
         check_trusted(settings, settings.out, (), "give trust=True (--trust)")
     model = open_model(settings)
-    some = run.select(torch.as_tensor(list(samples), dtype=torch.int64))
+    chosen = run.select(rows)
     device = settings.devices[0]
-    images = original_images(some, settings.data).to(device)
-    labels = torch.from_numpy(some.rows["label"].to_numpy().copy()).to(device)
+    images = original_images(chosen, settings.data).to(device)
+    labels = torch.from_numpy(chosen.rows["label"].to_numpy().copy()).to(device)
     plan = resolve(settings, model.classifier, images)
     return {
         attack.name: trace(model.classifier, images, labels, plan.problem, attack, budget=budget, seed=settings.seed)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pwcf._common.text import brief, first_line, parse_fraction
 from pwcf._common.user_code import is_named_code
-from pwcf.runs.folder import GRID, RunFolder, check_unused, read_json, write_json
+from pwcf.runs.folder import GRID, RunFolder, check_unused, read_grid, write_json
 from pwcf.runs.settings import QUESTIONS, WITHOUT_INFLUENCE, RunError, Settings, settings_from
 
 SCHEMA = 1
@@ -118,7 +118,7 @@ def record_grid(cells: Sequence[Cell], out: str | os.PathLike[str]) -> None:
     with RunFolder(place).locked():
         there: dict[str, Any] = {"schema": SCHEMA, "nets": {}, "cells": {}}
         if (place / GRID).exists():
-            there = read_json(place / GRID)
+            there = read_grid(place)
         if there.get("schema") != SCHEMA:
             found = there.get("schema")
             raise RunError(f"{place / GRID}: schema is {brief(found)}, this version of pwcf reads {SCHEMA}")

@@ -16,6 +16,8 @@ from pwcf._common.text import brief, one_line, printable
 from pwcf.cli import commands
 from pwcf.cli.console import INTERRUPTED
 
+CLOSED = 141
+"""exit code where nobody reads on: 128 + SIGPIPE, as shells have it for programs that this signal ends"""
 TRACEBACK = "PWCF_TRACEBACK"
 """a variable: where an unforeseen error came from is shown"""
 
@@ -51,11 +53,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (default: the process's own) and return the exit code.
 
     0: done. 1: done, and something is wrong (points that do not hold, a failed check). 2: it cannot be done as asked.
+    130: Ctrl-C. 141: whoever read the output has gone, as ``head`` does.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()  # here, where it can be answered: what is left would be written as Python ends
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+        return CLOSED
+    return code
+
+
+def _run(words: list[str]) -> int:
     try:
         code = app(words, standalone_mode=False)
+    except BrokenPipeError:
+        raise
     except SystemExit as end:  # how other libraries end a command, a good one too
+        if isinstance(end.__context__, BrokenPipeError):
+            raise end.__context__ from None
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
         return _say("interrupted", INTERRUPTED)

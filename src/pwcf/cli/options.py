@@ -50,7 +50,7 @@ def with_options(
         for name, (annotation, default) in own.items()
     ]
     for each in fields(Settings):
-        if each.name in without:
+        if each.name in without or not each.metadata.get("option", True):
             continue
         plain = str(each.type).removesuffix(" | None")
         shown = (defaults or {}).get(each.name, _default(each))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pwcf._common.errors import UserError
+from pwcf.analysis import RunsLike, gather
+from pwcf.analysis.masks import needs_recording
 from pwcf.report.figures import NothingToShow, save
 from pwcf.report.registry import FIGURES, TABLES, Choices
 from pwcf.runs import RecordedRun
@@ -24,7 +25,7 @@ class WrittenFiles:
 
 
 def write_figures(
-    runs: Mapping[str, RecordedRun],
+    runs: RunsLike,
     folder: str | os.PathLike[str],
     choices: Choices | None = None,
     *,
@@ -33,7 +34,8 @@ def write_figures(
     """Write every kind of figure as PDF and PNG, and every kind of table as LaTeX and Markdown.
 
     Args:
-        runs: as ``analysis.name_runs`` names them; figures that compare samples are drawn for each model on its own.
+        runs: in memory, loaded, or paths of folders, by name or listed; figures that compare samples are drawn for
+            each model on its own.
         folder: made if it is not there; files of the same names are replaced.
         choices: eps, sample and so on.
         search_again: also what needs searches done once more, which takes as long as they took.
@@ -45,11 +47,12 @@ def write_figures(
     place = Path(folder)
     files: list[Path] = []
     left_out: dict[str, str] = {}
+    named = _recorded(runs)
     for name, kind in FIGURES.items():
         if kind.searches and not search_again:
             left_out[f"figure {name}"] = "it searches again; ask for it by itself"
             continue
-        parts = kind.groups(runs)
+        parts = kind.groups(named)
         if not parts:
             left_out[f"figure {name}"] = "no runs that belong together"
         for part, members in parts.items():
@@ -60,7 +63,7 @@ def write_figures(
                 continue
             files += [save(figure, place / f"{_file(name, part)}.{ending}") for ending in ("pdf", "png")]
     for name, table_kind in TABLES.items():
-        parts = table_kind.groups(runs)
+        parts = table_kind.groups(named)
         if not parts:
             left_out[f"table {name}"] = "no runs that belong together"
         for part, members in parts.items():
@@ -72,6 +75,10 @@ def write_figures(
             stem = place / f"table-{_file(name, part)}"
             files += [table.save(stem.with_name(f"{stem.name}.{ending}")) for ending in ("tex", "md")]
     return WrittenFiles(files, left_out)
+
+
+def _recorded(runs: RunsLike) -> dict[str, RecordedRun]:
+    return {name: needs_recording(run, "write_figures") for name, run in gather(runs).items()}
 
 
 def _file(name: str, part: str) -> str:

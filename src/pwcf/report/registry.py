@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from pwcf import analysis
+from pwcf._common.usual_eps import eps_for
 from pwcf.analysis import Trace, eps_text, metric_name, model_name, names_without_question
 from pwcf.analysis.naming import asked_eps
 from pwcf.evaluation import Run
@@ -52,7 +53,7 @@ class Choices:
     """searches again; None: ``analysis.retrace``, silently"""
 
     def eps_for(self, metric: str) -> list[float]:
-        return [*self.eps.get("", ()), *self.eps.get(metric, ())]
+        return eps_for(self.eps, metric)
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,8 @@ def _perturbations(runs: Runs, choices: Choices) -> Figure:
     if choices.sample is not None:
         # One image is enough, and its data may be large.
         one = first.select(torch.tensor([place_of(first, choices.sample)]))
-        return patterns.perturbations({**runs, name: one}, original_images(one, choices.data), 0)
+        others: Runs = {**runs, name: one}
+        return patterns.perturbations(others, original_images(one, choices.data), 0)
     return patterns.perturbations(runs, original_images(first, choices.data))
 
 
@@ -353,6 +355,14 @@ TABLES = {
     ),
     "radii": TableKind(
         "statistical comparison of the radii of every two runs", lambda runs, choices: tables.radius_table(runs)
+    ),
+    "sweep": TableKind(
+        "robust accuracy at the usual eps, or at --eps, from min-radius runs; max-loss runs at theirs",
+        lambda runs, choices: tables.sweep_table(runs, choices.eps),
+    ),
+    "classes": TableKind(
+        "class by class: clean accuracy, median radius or robust accuracy, and that at --eps",
+        lambda runs, choices: tables.class_table(runs, choices.eps),
     ),
     "attacks": TableKind(
         "attacks on every model, metric and budget: found, radii, local optimality xi, passes, seconds",

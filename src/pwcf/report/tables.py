@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 import torch
 
 from pwcf._common import statistics
-from pwcf._common.wording import share_text
+from pwcf._common.usual_eps import eps_for
+from pwcf._common.wording import number_text, share_text
 from pwcf.analysis import (
     Agreement,
     CrossMetric,
+    RunsLike,
     accuracy_of,
+    agreement_of,
     attacked_in,
     attacks_name,
+    by_topic,
     comparable_groups,
     compare,
     converged_in,
+    cross_metric,
+    eps_sweep,
     eps_text,
     found_in,
     metric_name,
-    model_name,
+    model_names,
     quantiles_of,
     question_name,
     robust_accuracy,
     robust_accuracy_at,
+    robustness_by_class,
+    takes_runs,
+    usual_eps_of,
     wins_and_pairs,
 )
 from pwcf.analysis.masks import aligned, status_values
@@ -34,12 +42,13 @@ from pwcf.analysis.naming import asked_eps
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss, MinRadius
 from pwcf.report.figures.canvas import NothingToShow
-from pwcf.report.table_format import Table, Value, number
+from pwcf.report.table_format import Table, Value
 from pwcf.runs import RecordedRun
 
 NAN = float("nan")
 
 
+@takes_runs
 def overview_table(runs: Mapping[str, Run]) -> Table:
     """A row for every run.
 
@@ -59,10 +68,11 @@ def overview_table(runs: Mapping[str, Run]) -> Table:
         "run", "model", "question", "attacks", "samples", "clean", "robust [95%]", "median radius [quartiles]",
         "found", "converged", "unsettled", "passes", "seconds",
     )  # fmt: skip
-    return Table(columns, [_overview(name, run) for name, run in runs.items()])
+    models = model_names(runs)
+    return Table(columns, [_overview(name, run, models[name]) for name, run in runs.items()])
 
 
-def _overview(name: str, run: Run) -> tuple[Value, ...]:
+def _overview(name: str, run: Run, model: str) -> tuple[Value, ...]:
     attacked, found = attacked_in(run), found_in(run)
     n, clean_correct = len(run.status), int(attacked.sum())
     passes = statistics.mean_passes(status_values(run), run.passes.total.cpu().numpy())
@@ -75,12 +85,12 @@ def _overview(name: str, run: Run) -> tuple[Value, ...]:
     else:
         first, middle, third = quantiles_of(run, (0.25, 0.5, 0.75)).values()
         robust = "–"
-        radius = f"{_radius(middle)} [{_radius(first)}, {_radius(third)}]" if clean_correct else "–"
+        radius = f"{number_text(middle)} [{number_text(first)}, {number_text(third)}]" if clean_correct else "–"
         converged = int((attacked & converged_in(run)).sum())
         unsettled = clean_correct - converged
     return (
         name,
-        model_name(run) if isinstance(run, RecordedRun) else "–",
+        model if isinstance(run, RecordedRun) else "–",
         question_name(run),
         attacks_name(run),
         n,
@@ -96,10 +106,69 @@ def _overview(name: str, run: Run) -> tuple[Value, ...]:
     )
 
 
-def _radius(value: float) -> str:
-    return "∞" if math.isinf(value) else number(value)
+@takes_runs
+def sweep_table(runs: Mapping[str, Run], eps: Mapping[str, Sequence[float]] | None = None) -> Table:
+    """Robust accuracy at several eps: one min-radius run answers for all of them, a max-loss run for its own.
+
+    They are upper bounds. Open: samples that count as robust though their search did not converge; max-loss: all that
+    count as robust.
+
+    Args:
+        runs: by name, of either question.
+        eps: by metric, "" for every metric; default: the usual ones (``analysis.usual_eps_of``).
+
+    Returns:
+        A row for each run and eps, with the 95 % interval for samples like these.
+    """
+    columns = ("run", "metric", "question", "eps", "robust accuracy", "low", "high", "open", "clean", "samples")
+    rows: list[tuple[Value, ...]] = []
+    for members in by_topic(runs).values():
+        for name, run in members.items():
+            asked = eps_for(eps or {}, metric_name(run)) or usual_eps_of(members.values())
+            question = "max-loss" if isinstance(run.problem, MaxLoss) else "min-radius"
+            for at in eps_sweep(run, None if question == "max-loss" else asked):
+                share = (at.robust, at.low, at.high, at.unsettled, at.clean, at.samples)
+                rows.append((name, metric_name(run), question, eps_text(at.eps), *share))
+    if not rows:
+        raise NothingToShow("sweep: expected runs and eps, found none")
+    return Table(columns, rows)
 
 
+@takes_runs
+def class_table(runs: Mapping[str, Run], eps: Mapping[str, Sequence[float]] | None = None) -> Table:
+    """Robustness class by class: median radius of attacked samples or, in max-loss, robust accuracy.
+
+    Args:
+        runs: by name, of either question; recorded ones, which know the labels of their samples.
+        eps: by metric, "" for every metric: robust accuracy of min-radius runs at them, in columns of their own.
+
+    Returns:
+        A row for each run and class; classes of a run by rising label.
+    """
+    about = [metric_name(run) for run in runs.values()]
+    at = list(dict.fromkeys((metric, one) for metric in about for one in eps_for(eps or {}, metric)))
+    rows: list[dict[str, Value]] = []
+    for name, run in runs.items():
+        own = [one for metric, one in at if metric == metric_name(run)]
+        for each in robustness_by_class(run, eps=own):
+            value = (
+                {"robust accuracy": each.robust_accuracy}
+                if asked_eps(run) is not None
+                else {"median radius": each.median}
+            )
+            heads = (f"at {metric_name(run)} {eps_text(one)}" for one in own)
+            rows.append({
+                "run": name, "class": each.name, "samples": each.samples, "clean": each.clean_accuracy,
+                "found": f"{each.found} of {each.attacked}", **value,
+                **dict(zip(heads, each.robust_at, strict=False)),
+            })  # fmt: skip
+    if not rows:
+        raise NothingToShow("classes: expected runs, found none")
+    columns = list(dict.fromkeys(head for row in rows for head in row))
+    return Table(tuple(columns), [tuple(row.get(head, NAN) for head in columns) for row in rows])
+
+
+@takes_runs
 def radius_table(runs: Mapping[str, Run]) -> Table:
     """The paper's statistical comparison of radii: every two min-radius runs of one metric that share samples.
 
@@ -140,6 +209,7 @@ def _pairs(runs: Mapping[str, Run]) -> Iterator[tuple[str, str, Run, Run]]:
                 yield first, second, one, other
 
 
+@takes_runs
 def wins_table(runs: Mapping[str, Run]) -> Table:
     """Every two min-radius runs about one model, metric and data: on how many samples either radius is clearly smaller.
 
@@ -162,6 +232,7 @@ def wins_table(runs: Mapping[str, Run]) -> Table:
     return Table(("metric", "first", "second", "first wins", "second wins", "within 1%", "samples"), rows)
 
 
+@takes_runs
 def accuracy_table(runs: Mapping[str, Run]) -> Table:
     """Robust accuracy of every max-loss run, and what all of one model, metric and eps leave together.
 
@@ -217,30 +288,32 @@ def _budget(run: Run) -> int | str:
     return run.header.budget if isinstance(run, RecordedRun) else "–"
 
 
-def cross_metric_table(table: CrossMetric) -> Table:
+def cross_metric_table(table: CrossMetric | RunsLike) -> Table:
     """Median radii, models by rows and metrics by columns.
 
     Args:
-        table: ``analysis.cross_metric`` of runs.
+        table: runs, or ``analysis.cross_metric`` of them.
 
     Returns:
         A row for each model.
     """
+    table = table if isinstance(table, CrossMetric) else cross_metric(table)
     if not table.models:
         raise NothingToShow("cross-metric: expected runs of min-radius, found none")
     rows = [(model, *table.median[i].tolist()) for i, model in enumerate(table.models)]
     return Table(("model", *table.metrics), list(rows))
 
 
-def agreement_table(agreement: Agreement) -> Table:
+def agreement_table(agreement: Agreement | RunsLike) -> Table:
     """What each attack breaks, breaks alone, and breaks that another one does not; the union comes last.
 
     Args:
-        agreement: ``analysis.agreement_of`` runs, or ``agreement_within`` one.
+        agreement: max-loss runs, ``analysis.agreement_of`` runs, or ``agreement_within`` one.
 
     Returns:
         A row for each attack, and one for all together.
     """
+    agreement = agreement if isinstance(agreement, Agreement) else agreement_of(agreement)
     columns = ("attack", "broken", "alone", *(f"not by {name}" for name in agreement.names))
     pairs = agreement.only_first
     rows: list[tuple[Value, ...]] = []

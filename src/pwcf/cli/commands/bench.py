@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pwcf._common.text import printable
-from pwcf._common.wording import share_text
+from pwcf._common.wording import radius_text, share_text
 from pwcf.bench.grid import DEFAULTS, SEVERAL, Cell, make_cells, record_grid
 from pwcf.cli.console import INTERRUPTED, Json, print_json, user_code
 from pwcf.cli.options import read_config, said, with_options
@@ -175,9 +175,10 @@ def _summary_text(outcome: Outcome) -> str:
     cost = f"{summary.passes:.0f} passes, {summary.seconds:.1f} s"
     if summary.robust_accuracy is not None:
         return f"robust accuracy {share_text(summary.robust_accuracy)}, {cost}"
-    found = "" if summary.found == summary.attacked else f" ({summary.found} of {summary.attacked} found)"
-    mean = f"mean radius {summary.radius['mean']:.5g}" if summary.radius else "no radius"
-    return f"{mean}{found}, {cost}"
+    if not summary.radius:
+        return f"{radius_text({}, 0, summary.attacked)}, {cost}"
+    found = "" if summary.found == summary.attacked else f" of {summary.attacked} attacked"
+    return f"mean radius {summary.radius['mean']:.5g} over {summary.found} found{found}, {cost}"
 
 
 def _as_json(outcome: Outcome) -> dict[str, Any]:

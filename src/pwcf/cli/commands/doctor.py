@@ -12,22 +12,25 @@ from pwcf._common.optional import installed_version
 from pwcf.cli.console import Json, console, print_json, table
 
 EXTRAS = {
-    "pandas": "Run.to_pandas",
-    "matplotlib": "plots",
-    "tqdm": "progress in evaluate",
-    "torchmetrics": "ssim, ms-ssim",
-    "kornia": "lab",
-    "adv-lib": "ddn, fmn, alma, pdgd, pdpgd, sigma-zero",
-    "pillow": "folders of images, export to PNG",
-    "timm": "timm:NAME",
-    "torchvision": "torchvision:NAME",
-    "transformers": "hf:NAME models",
-    "datasets": "hf:NAME data",
-    "robustbench": "robustbench:NAME",
-    "onnx2torch": "file.onnx",
-    "ray": "--engine ray",
-    "tensorboard": "--tracker tensorboard",
+    "pandas": ("pandas", "Run.to_pandas"),
+    "matplotlib": ("plots", "plots"),
+    "tqdm": ("progress", "progress in evaluate"),
+    "torchmetrics": ("structural", "ssim, ms-ssim"),
+    "kornia": ("colour", "lab"),
+    "adv-lib": ("", "ddn, fmn, alma, pdgd, pdpgd, sigma-zero"),
+    "pillow": ("images", "folders of images, export to PNG"),
+    "timm": ("timm", "timm:NAME"),
+    "torchvision": ("torchvision", "torchvision:NAME"),
+    "transformers": ("hf", "hf:NAME models"),
+    "datasets": ("datasets", "hf:NAME data"),
+    "robustbench": ("robustbench", "robustbench:NAME"),
+    "onnx2torch": ("onnx", "file.onnx"),
+    "ray": ("ray", "--engine ray"),
+    "tensorboard": ("tensorboard", "--tracker tensorboard"),
 }
+"""Optional packages: the extra of pwcf that installs each, none where there is none, and what it is for."""
+# Of packages that no extra has.
+OTHERWISE = {"adv-lib": "--no-deps adv-lib tqdm"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -49,19 +52,25 @@ def _command(json: Json = False) -> None:
     extras = {name: installed_version(name) for name in EXTRAS}
     ok, said = _self_test()
     if json:
-        print_json({**machine, "extras": extras, "self_test": {"ok": ok, "said": said}})
+        missing = {name: _install(name) for name, version in extras.items() if version is None}
+        print_json({**machine, "extras": extras, "missing": missing, "self_test": {"ok": ok, "said": said}})
         raise typer.Exit(0 if ok else 1)
     out = console()
     shown = table(["", ""], list(machine.items()))
     shown.show_header, shown.columns[1].justify = False, "left"
     out.print(shown)
     out.print()
-    lines = [[name, extras[name] or "not installed", what] for name, what in EXTRAS.items()]
-    shown = table(["optional", "version", "what it is for"], lines)
+    lines = [[name, extras[name] or _install(name), what] for name, (_, what) in EXTRAS.items()]
+    shown = table(["optional", "version, or how to get it", "what it is for"], lines)
     shown.columns[1].justify = shown.columns[2].justify = "left"
     out.print(shown)
     out.print(f"\nself-test: {'[green]ok[/green]' if ok else '[red]failed[/red]'}, {said}")
     raise typer.Exit(0 if ok else 1)
+
+
+def _install(name: str) -> str:
+    extra, _ = EXTRAS[name]
+    return f"pip install 'pwcf[{extra}]'" if extra else f"pip install {OTHERWISE[name]}"
 
 
 def _devices(torch: Any) -> list[str]:

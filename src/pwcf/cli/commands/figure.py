@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pwcf._common.text import parse_fraction
+from pwcf._common.text import printable
 from pwcf.cli.console import CommandError, Trust, console, table
-from pwcf.cli.summaries import all_runs
+from pwcf.cli.summaries import all_runs, parse_eps
 
 if TYPE_CHECKING:
     from pwcf.analysis import Trace
@@ -39,8 +38,8 @@ TableOut = Annotated[
 Eps = Annotated[
     str | None,
     typer.Option(
-        help="radii, agreement: numbers or fractions with commas, 0.1,8/255, or by metric, l1=12,linf=8/255. "
-        "Default of radii: those of max-loss runs."
+        help="radii, sweep, classes, agreement: numbers or fractions with commas, 0.1,8/255, or by metric, "
+        "l1=12,linf=8/255. Default of radii: those of max-loss runs; of sweep: those that papers use."
     ),
 ]
 Sample = Annotated[
@@ -88,7 +87,7 @@ def _figure(
     name = _known(kind, [*about, ALL])
     _check_out(out, name)
     assert out is not None
-    choices = Choices(_eps(eps), sample, samples, by, budget, data, partial(_search_again, trust=trust))
+    choices = Choices(parse_eps(eps), sample, samples, by, budget, data, partial(_search_again, trust=trust))
     named = _named(runs or [], needed=name != "loss-clipping")
     if name == ALL:
         _write_all(named, out, choices)
@@ -116,9 +115,9 @@ def _table(
     name = _known(kind, list(about))
     _check_ending(out, TABLE_ENDINGS)
     try:
-        made = TABLES[name].make(_named(runs or []), Choices(_eps(eps)))
+        made = TABLES[name].make(_named(runs or []), Choices(parse_eps(eps)))
         if out is None:
-            typer.echo("\n".join(made.markdown()))
+            typer.echo(printable("\n".join(made.markdown())))
             return
         made.save(out)
     except (ValueError, OSError) as error:
@@ -135,7 +134,7 @@ def _write_all(named: dict[str, RecordedRun], out: Path, choices: Choices) -> No
         raise CommandError(str(error)) from error
     typer.echo(f"{out}: {len(written.files)} files")
     for name, reason in written.left_out.items():
-        typer.echo(f"left out: {name} ({reason})")
+        typer.echo(printable(f"left out: {name} ({reason})"))
 
 
 def _known(kind: str | None, kinds: Sequence[str]) -> str:
@@ -166,18 +165,6 @@ def _named(paths: Sequence[Path], needed: bool = True) -> dict[str, RecordedRun]
     if needed and not paths:
         raise CommandError("RUN...: expected folders of runs, found none")
     return name_runs(load_run(path) for path in all_runs(paths))
-
-
-def _eps(text: str | None) -> dict[str, list[float]]:
-    """By metric, "" for all of them."""
-    found: dict[str, list[float]] = {}
-    for part in text.split(",") if text else []:
-        metric, equals, value = part.rpartition("=")
-        number = parse_fraction(value)
-        if not 0 <= number < math.inf or (equals and not metric.strip()):
-            raise CommandError(f"--eps: expected numbers or fractions like 8/255, or l1=12; found {part.strip()!r}")
-        found.setdefault(metric.strip(), []).append(number)
-    return found
 
 
 def _print_kinds(about: dict[str, str]) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pwcf._common.text import printable
 from pwcf.cli.console import INTERRUPTED, Json, print_json, user_code
 from pwcf.cli.options import read_config, said, with_options
 from pwcf.cli.summaries import print_summary
@@ -38,6 +39,8 @@ def _command(config: Path | None, json: bool, quiet: bool, **given: Any) -> None
         # What the user's own code prints is not the result.
         with user_code():
             prepared = prepare(settings, asked)
+            for sentence in [] if quiet or json else prepared.remarks:
+                typer.echo(f"note: {printable(sentence)}", err=True)
             summary = execute(prepared, listeners(settings, quiet=quiet or json))
     except KeyboardInterrupt:
         typer.echo("pwcf: interrupted; the same command goes on where it stopped", err=True)

@@ -143,6 +143,10 @@ def _command(
     _print(log, out, again)
 
 
+WIDE = 140
+"""columns that a terminal needs for the whole line"""
+
+
 @contextmanager
 def _progress(wanted: bool, epochs: int) -> Iterator[Callable[[Epoch, float], None] | None]:
     """A line on a terminal, nothing elsewhere. Yields what ``train`` calls after every batch."""
@@ -151,8 +155,6 @@ def _progress(wanted: bool, epochs: int) -> Iterator[Callable[[Epoch, float], No
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    from pwcf.cli.progress import WIDE
 
     out = Console(stderr=True)
     wide = [BarColumn(), TimeElapsedColumn()] if out.width >= WIDE else []

@@ -40,7 +40,7 @@ def _command(
     from pwcf.runs import RunFolder, find_runs, header_from
     from pwcf.runs.recheck import Rechecked, recheck_run
     from pwcf.runs.resolve import Loader
-    from pwcf.runs.trust import check_trusted
+    from pwcf.runs.trust import check_named, check_trusted
 
     loader, found = Loader(), dict[Path, Rechecked]()
     with user_code():  # what the user's own code prints is not the result
@@ -48,8 +48,9 @@ def _command(
             folder = RunFolder(path)
             header = header_from(folder.header(), str(path))
             then = header.settings
+            asked = {name for name, value in (("model", model), ("data", data)) if value is not None}
+            check_named(header.saved, str(path), asked)
             if not trust:
-                asked = {name for name, value in (("model", model), ("data", data)) if value is not None}
                 check_trusted(then, str(path), asked | {"attacks"}, "name them with --model and --data, or add --trust")
             settings = replace(
                 then, model=model or then.model, weights=weights or then.weights, data=data or then.data, device=device

@@ -15,6 +15,7 @@ from pwcf.analysis import (
     curve_panel,
     model_names,
     names_without_question,
+    takes_runs,
 )
 from pwcf.analysis.curves import STABLE
 from pwcf.evaluation import Run
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 
 @drawn
+@takes_runs
 def accuracy_curves(runs: Mapping[str, Run]) -> Figure:
     """Robust accuracy over eps, a panel for every metric.
 

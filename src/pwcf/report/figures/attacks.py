@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 
-from pwcf.analysis import AttackScore
+from pwcf.analysis import AttackScore, RunsLike, attack_scores
 from pwcf.report.figures.canvas import (
     PAGE,
     NothingToShow,
     drawn,
+    in_lines,
     legend_below,
     line_handle,
     notes_below,
@@ -19,7 +20,6 @@ from pwcf.report.figures.canvas import (
     panels,
     plain,
     sheet,
-    two_lines,
 )
 from pwcf.report.figures.matrices import frameless, write_numbers
 from pwcf.report.style import PlotStyle, is_ours, plot_styles
@@ -33,19 +33,19 @@ SHOWN = 1.5
 
 
 @drawn
-def radius_over_budget(scores: Sequence[AttackScore]) -> Figure:
+def radius_over_budget(scores: Sequence[AttackScore] | RunsLike) -> Figure:
     """Mean radius over the budget, a line for every attack, a panel for every model and metric.
 
     Samples without a point count as the largest radius that any run found there.
 
     Args:
-        scores: ``analysis.attack_scores`` of runs with several budgets.
+        scores: runs with several budgets, or ``analysis.attack_scores`` of them.
 
     Returns:
         A figure with a panel for each model and topic that has several budgets.
     """
     groups: dict[str, dict[str, dict[int, float]]] = {}
-    for score in scores:
+    for score in _scores(scores):
         if score.budget is not None and score.filled_mean == score.filled_mean:
             lines = groups.setdefault(f"{score.model} · {score.topic}", {})
             # Of several runs with one budget, seeds for instance, the best counts.
@@ -62,7 +62,7 @@ def radius_over_budget(scores: Sequence[AttackScore]) -> Figure:
     figure, axes = panels(len(groups), height=2.0)
     for axis, (title, lines) in zip(axes, groups.items(), strict=True):
         _panel(axis, lines, styles)
-        axis.set_title(two_lines(title, 30))
+        axis.set_title(in_lines(title, 30))
     axes[0].set_ylabel("mean radius")
     legend_below(
         figure, [line_handle(style, marker=True) for style in styles.values()], [plain(name) for name in styles]
@@ -95,20 +95,26 @@ def _panel(axis: Axes, lines: Mapping[str, Mapping[int, float]], styles: Mapping
     notes_below(axis, "budget: passes per sample", notes + ([f"{hidden} attack(s) above"] if hidden else []))
 
 
+def _scores(scores: Sequence[AttackScore] | RunsLike) -> list[AttackScore]:
+    if isinstance(scores, Sequence) and all(isinstance(each, AttackScore) for each in scores):
+        return [each for each in scores if isinstance(each, AttackScore)]
+    return attack_scores(cast(RunsLike, scores))
+
+
 @drawn
-def local_optimality(scores: Sequence[AttackScore]) -> Figure:
+def local_optimality(scores: Sequence[AttackScore] | RunsLike) -> Figure:
     """AttackBench's local optimality of every attack on every model and metric, each at its largest budget.
 
     1: as good as all runs together; 0: it breaks nothing.
 
     Args:
-        scores: ``analysis.attack_scores`` of runs.
+        scores: runs, or ``analysis.attack_scores`` of them.
 
     Returns:
         A figure with one matrix, attacks by models and topics.
     """
     cells: dict[tuple[str, str], AttackScore] = {}
-    for score in scores:
+    for score in _scores(scores):
         key = score.attack, f"{score.model} · {score.topic}"
         if score.xi == score.xi and (key not in cells or (score.budget or 0) >= (cells[key].budget or 0)):
             cells[key] = score
@@ -128,6 +134,6 @@ def local_optimality(scores: Sequence[AttackScore]) -> Figure:
     frameless(axis)
     write_numbers(axis, values, values, lambda value: f"{value:.2f}")
     axis.set_yticks(range(len(names)), names)
-    axis.set_xticks(range(len(columns)), [two_lines(name, 14) for name in columns], rotation=45, ha="right")
+    axis.set_xticks(range(len(columns)), [in_lines(name, 14) for name in columns], rotation=45, ha="right")
     notes_below(axis, "local optimality", ["1: as good as all runs about that model and metric together"])
     return figure

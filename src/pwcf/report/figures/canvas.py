@@ -178,7 +178,7 @@ def notes_below(axis: Axes, label: str, notes: Sequence[str]) -> None:
     )  # fmt: skip
 
 
-NORM = re.compile(r"(^|· )l(inf|\d+(?:\.\d+)?)(?= · | ≤ |, targeted|$)")
+NORM = re.compile(r"(^|· )l(inf|\d+(?:\.\d+)?)(?= · | ≤ |, targeted|,?$)")
 
 
 def plain(text: str, longest: int = 44) -> str:
@@ -192,14 +192,14 @@ def plain(text: str, longest: int = 44) -> str:
     return NORM.sub(_norm, text.replace("$", r"\$"))
 
 
-def two_lines(name: str, longest: int) -> str:
-    """A long name in two lines, parted where its parts meet."""
-    parts = name.split(" · ")
-    if len(name) <= longest or len(parts) == 1:
-        return plain(name, longest)
-    # The first line as long as it may be.
-    first = max((i for i in range(1, len(parts)) if len(" · ".join(parts[:i])) <= longest), default=1)
-    return f"{plain(' · '.join(parts[:first]), longest + 3)}\n{plain(' · '.join(parts[first:]), longest + 3)}"
+def in_lines(name: str, longest: int) -> str:
+    """A long name in lines, parted where its parts meet; only a part that is too long by itself is shortened."""
+    lines = [""]
+    for part in re.findall(r".+?(?: · |, |$)", name):
+        if lines[-1] and len((lines[-1] + part).rstrip(" ·")) > longest:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(plain(line.rstrip(" ·"), longest + 3) for line in lines)
 
 
 def _norm(found: re.Match[str]) -> str:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pwcf.analysis import Agreement, CrossMetric
+from pwcf import analysis
+from pwcf.analysis import Agreement, CrossMetric, RunsLike
 from pwcf.report.figures.canvas import PAGE, SMALL, NothingToShow, drawn, metric_label, numbers, plain, sheet
 from pwcf.report.style import BLUE, GREY, ORANGE
 
@@ -22,15 +23,16 @@ DARK = 0.55
 
 
 @drawn
-def agreement(agreement: Agreement) -> Figure:
+def agreement(agreement: Agreement | RunsLike) -> Figure:
     """Who breaks what: samples that one attack breaks and another does not, what each breaks alone, and together.
 
     Args:
-        agreement: ``analysis.agreement_of`` runs, or ``agreement_within`` one.
+        agreement: max-loss runs, ``analysis.agreement_of`` runs, or ``agreement_within`` one.
 
     Returns:
         A figure with three panels: a matrix of pairs, bars, and the curve of the union.
     """
+    agreement = agreement if isinstance(agreement, Agreement) else analysis.agreement_of(agreement)
     if not agreement.samples:
         raise NothingToShow("agreement: expected attacked samples, found none")
     count = len(agreement.names)
@@ -67,16 +69,17 @@ def agreement(agreement: Agreement) -> Figure:
 
 
 @drawn
-def cross_metric(table: CrossMetric, relative: bool = False) -> Figure:
+def cross_metric(table: CrossMetric | RunsLike, relative: bool = False) -> Figure:
     """Median radii, models by rows and metrics by columns; colours compare the models of one column.
 
     Args:
-        table: ``analysis.cross_metric`` of runs.
+        table: runs, or ``analysis.cross_metric`` of them.
         relative: numbers divided by the first model's: what training bought, and where it bought nothing.
 
     Returns:
         A figure with one matrix, models by metrics.
     """
+    table = table if isinstance(table, CrossMetric) else analysis.cross_metric(table)
     if not table.models:
         raise NothingToShow("cross_metric: expected runs of min-radius, found none")
     values = table.relative() if relative else table.median

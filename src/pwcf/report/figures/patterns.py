@@ -11,7 +11,15 @@ from torch import Tensor
 
 from pwcf._common import statistics
 from pwcf._common.wording import share_text
-from pwcf.analysis import attacks_name, found_in, magnitudes_of, model_name, perturbations_of, sparsity_of
+from pwcf.analysis import (
+    attacks_name,
+    found_in,
+    magnitudes_of,
+    model_name,
+    perturbations_of,
+    sparsity_of,
+    takes_runs,
+)
 from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss
 from pwcf.report.figures.canvas import (
@@ -22,18 +30,19 @@ from pwcf.report.figures.canvas import (
     bins_for,
     drawn,
     edges_of,
+    in_lines,
     legend_below,
     line_handle,
     metric_label,
     numbers,
     plain,
     sheet,
-    two_lines,
 )
 from pwcf.report.figures.pictures import draw_input, draw_perturbation
 from pwcf.report.style import BLACK, BLUE, COLOURS, plot_styles
 from pwcf.runs import RecordedRun
 from pwcf.runs.comparison import sample_places
+from pwcf.runs.originals import original_images
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,18 +53,19 @@ ABREAST = 6
 
 
 @drawn
-def perturbations(runs: Mapping[str, Run], images: Tensor, sample: int | None = None) -> Figure:
+@takes_runs
+def perturbations(runs: Mapping[str, Run], images: Tensor | None = None, sample: int | None = None) -> Figure:
     """One sample under several runs: the adversarial input, the perturbation made visible, the sizes of its entries.
 
     Args:
         runs: of any metric, loss or attack; recorded ones may have their samples in different orders.
-        images: (n, ...) the first run's.
+        images: (n, ...) the first run's. Default: as the run has them, or its folder's data.
         sample: a place in the first run. Default: the first for which every run has a point.
 
     Returns:
         A figure with a column for each run, after one for the image itself.
     """
-    first = _first(runs, images, "perturbations")
+    first, images = _first(runs, images, "perturbations")
     places = _places(runs)
     if sample is None:
         sample = _first_for_all(runs, places)
@@ -129,7 +139,7 @@ def _original(axis: Axes, image: Tensor, bounds: tuple[float, float], run: Run, 
 def _column(axes: list[Axes], name: str, answer: _Answer, image: Tensor, bounds: tuple[float, float]) -> None:
     for axis in axes:
         axis.set_visible(True)
-    axes[0].set_title(two_lines(name, 18), fontsize=SMALL)
+    axes[0].set_title(in_lines(name, 18), fontsize=SMALL)
     draw_input(axes[0], answer.x_adv, bounds, image)
     axes[0].set_xlabel(answer.caption, fontsize=SMALL)
     full = draw_perturbation(axes[1], answer.perturbation)
@@ -146,7 +156,8 @@ def _column(axes: list[Axes], name: str, answer: _Answer, image: Tensor, bounds:
 
 
 @drawn
-def magnitudes(runs: Mapping[str, Run], images: Tensor) -> Figure:
+@takes_runs
+def magnitudes(runs: Mapping[str, Run], images: Tensor | None = None) -> Figure:
     """How large the entries of perturbations are, over all samples for which a run has a point.
 
     For every run the share of entries that move by more than a value: far to the right, few entries move much; flat
@@ -154,12 +165,12 @@ def magnitudes(runs: Mapping[str, Run], images: Tensor) -> Figure:
 
     Args:
         runs: of any metric, loss or attack.
-        images: (n, ...) the first run's.
+        images: (n, ...) the first run's. Default: as the run has them, or its folder's data.
 
     Returns:
         A figure with one panel, a line for each run.
     """
-    _first(runs, images, "magnitudes")
+    _, images = _first(runs, images, "magnitudes")
     styles = plot_styles(runs, colours=(*COLOURS, BLACK))
     figure, axes = sheet(1, 1, width=COLUMN * 1.2, height=2.2)
     axis = axes[0][0]
@@ -190,6 +201,7 @@ def magnitudes(runs: Mapping[str, Run], images: Tensor) -> Figure:
 
 
 @drawn
+@takes_runs
 def sparsity(runs: Mapping[str, Run]) -> Figure:
     """Histograms of ||d||_1 / ||d||_2: 1 where one entry moves, sqrt(entries) where all move alike.
 
@@ -279,17 +291,20 @@ def _kind(run: Run, question_too: bool) -> str:
     return attacks if attacks.endswith(f"-{run.problem.loss}") else f"{attacks}, {run.problem.loss}"
 
 
-def _first(runs: Mapping[str, Run], images: Tensor, what: str) -> Run:
-    """The run that images belong to; all need their points."""
+def _first(runs: Mapping[str, Run], images: Tensor | None, what: str) -> tuple[Run, Tensor]:
+    """The run that images belong to, and these; all runs need their points."""
     if not runs:
         raise NothingToShow(f"{what}: expected runs, found none")
     for name, run in runs.items():
         if len(run.x_adv) != len(run.status):
             raise ValueError(f"{what}: expected the points of {name}, found none; load it with tensors=True")
     first = next(iter(runs.values()))
-    if len(images) != len(first.status):
-        raise ValueError(f"images: expected the first run's {len(first.status)}, found {len(images)}")
-    return first
+    if images is None and isinstance(first, RecordedRun):
+        images = original_images(first)
+    if images is None or len(images) != len(first.status):
+        found = "none" if images is None else len(images)
+        raise ValueError(f"images: expected the first run's {len(first.status)}, found {found}")
+    return first, images
 
 
 def _places(runs: Mapping[str, Run]) -> dict[str, dict[int, int]]:

@@ -19,6 +19,7 @@ from pwcf.analysis import (
     found_in,
     names_without_question,
     radii_of,
+    takes_runs,
 )
 from pwcf.analysis.agreement import CLEARLY
 from pwcf.analysis.masks import aligned
@@ -43,7 +44,7 @@ from pwcf.report.figures.canvas import (
     sheet,
 )
 from pwcf.report.style import BLACK, BLUE, COLOURS, GREY, VERMILION, PlotStyle, plot_styles
-from pwcf.runs import RecordedRun
+from pwcf.runs import RecordedRun, RunLike, recorded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,6 +64,7 @@ UNEVEN = 15
 
 
 @drawn
+@takes_runs
 def radius_distribution(
     runs: Mapping[str, Run], eps: Eps = (), kind: Literal["auto", "histogram", "ecdf"] = "auto"
 ) -> Figure:
@@ -160,21 +162,21 @@ class Pair(NamedTuple):
 
 
 @drawn
-def radius_comparison(first: Run, second: Run, names: tuple[str, str] = ("first", "second")) -> Figure:
+def radius_comparison(first: RunLike, second: RunLike, names: tuple[str, str] = ("first", "second")) -> Figure:
     """Two min-radius runs sample by sample (the paper's figure of PWCF against FAB).
 
     Above the radii of the first, rising; below the first's minus the second's: below zero the first is smaller.
     Differences of up to 1 % are grey.
 
     Args:
-        first: of min-radius.
+        first: of min-radius; in memory, loaded, or the path of its folder.
         second: of min-radius in the same metric.
         names: of both.
 
     Returns:
         A figure with two panels, over the samples for which both have a point.
     """
-    return _comparisons({"": Pair(names[0], first, names[1], second)})
+    return _comparisons({"": Pair(names[0], recorded(first), names[1], recorded(second))})
 
 
 @drawn
@@ -187,7 +189,12 @@ def radius_comparisons(pairs: Mapping[str, Pair]) -> Figure:
     Returns:
         A figure with two panels for each pair.
     """
-    return _comparisons(pairs)
+    return _comparisons(
+        {
+            title: pair._replace(first=recorded(pair.first), second=recorded(pair.second))
+            for title, pair in pairs.items()
+        }
+    )
 
 
 def _comparisons(pairs: Mapping[str, Pair]) -> Figure:
@@ -261,6 +268,7 @@ def _signed_scale(axis: Axes, difference: Tensor) -> None:
 
 
 @drawn
+@takes_runs
 def radii_by_sample(runs: Mapping[str, Run], ordered: bool = False) -> Figure:
     """Radii of several runs over the samples they share: metrics, attacks or formulations side by side.
 

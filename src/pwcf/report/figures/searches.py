@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from pwcf.analysis import Trace, attacked_in, termination_of
+from pwcf.analysis import Trace, attacked_in, takes_runs, termination_of
 from pwcf.evaluation import Run
 from pwcf.report.figures.canvas import (
     COLUMN,
@@ -17,6 +17,7 @@ from pwcf.report.figures.canvas import (
     bins_for,
     drawn,
     edges_of,
+    in_lines,
     legend_below,
     line_handle,
     long_tailed,
@@ -25,7 +26,6 @@ from pwcf.report.figures.canvas import (
     panels,
     plain,
     sheet,
-    two_lines,
 )
 from pwcf.report.style import BLUE, GREEN, GREY, ORANGE, PINK, SKY, VERMILION, plot_styles
 
@@ -40,6 +40,7 @@ ENDS = {
     "budget": ORANGE,
     "stalled": PINK,
     "not-found": VERMILION,
+    "contradicted": GREY,
     "max-iterations": SKY,
 }
 LEAST = 1e-6
@@ -47,6 +48,7 @@ LEAST = 1e-6
 
 
 @drawn
+@takes_runs
 def termination(runs: Mapping[str, Run], by: Literal["passes", "seconds"] = "passes") -> Figure:
     """Where searches end, a histogram for every run, coloured by how they ended.
 
@@ -82,7 +84,7 @@ def termination(runs: Mapping[str, Run], by: Literal["passes", "seconds"] = "pas
             axis.axvline(budget, color=GREY, linestyle=(0, (4, 2)), linewidth=1, label="_budget")
         if logarithmic:
             axis.set_xscale("log")
-        axis.set_title(two_lines(name, 30))
+        axis.set_title(in_lines(name, 30))
         notes_below(axis, by, [", ".join(f"{kind} {count}" for kind, count in ended[name].status.items())])
     _same_x(axes)
     _samples(figure, axes)
@@ -119,7 +121,7 @@ def best_found(traces: Mapping[str, Sequence[Trace]], budget: int | None = None)
         if budget is not None:
             axis.axvline(budget, color=ORANGE, linestyle=(0, (4, 2)), linewidth=1.3, label="_budget")
             notes.append(f"{sum(at > budget for at in values)} best points after {budget} passes")
-        axis.set_title(two_lines(name, 30))
+        axis.set_title(in_lines(name, 30))
         notes_below(axis, "passes until the best point", notes)
     _same_x(axes)
     _samples(figure, axes)

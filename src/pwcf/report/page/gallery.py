@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pwcf._common.statistics import class_name
 from pwcf.analysis import amplified, found_in
 from pwcf.report.page.runs import PageRun, embedded_json
 from pwcf.runs import RecordedRun, RunError, RunFolder
@@ -175,6 +176,8 @@ def _points(each: PageRun, places: Sequence[int], originals: OriginalImages) -> 
     """The adversarial points at these places, shard by shard: a large run never sits in memory."""
     if not are_images(each.run.header.shape):
         return {}
+    if each.path is None or len(each.run.x_adv):
+        return {where: each.run.x_adv[where].detach().cpu() for where in places}
     wanted = set(places)
     found: dict[int, Tensor] = {}
     folder, size = RunFolder(each.path), each.run.header.settings.chunk
@@ -210,16 +213,17 @@ def _sample(each: PageRun, where: int, letter: str, taken: set[str]) -> dict[str
     while name in taken:  # the same place of two versions of a file
         name += "+"
     taken.add(name)
-    return {"id": name, "index": index, "label": label, "class": class_name(each.run, label), "picture": None}
+    return {
+        "id": name,
+        "index": index,
+        "label": label,
+        "class": class_name(each.run.header.classes, label),
+        "picture": None,
+    }
 
 
 def _letters(which: int) -> str:
     return chr(ord("a") + which) if which < 26 else f"_{which}"
-
-
-def class_name(run: RecordedRun, label: int) -> str:
-    classes = run.header.classes
-    return classes[label] if 0 <= label < len(classes) else f"class {label}"
 
 
 _FIGURES = ("radius", "loss", "l0", "l1", "l2", "linf", "sparsity", "gain", "agreement", "searches", "nearest",
@@ -236,7 +240,7 @@ def _columns(
     columns["found"] = [bool(value) for value in rows["adversarial"].to_pylist()]
     columns["status"], columns["attack"] = rows["status"].to_pylist(), rows["attack"].to_pylist()
     for name in ("clean_label", "adversarial_label"):
-        columns[name] = [class_name(run, label) for label in rows[name].to_pylist()]
+        columns[name] = [class_name(run.header.classes, label) for label in rows[name].to_pylist()]
     for each in run.contributions:
         if len(run.contributions) > 1:
             column = rows[f"radius:{each.name}"].to_pylist()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pwcf._common import statistics
-from pwcf._common.wording import gain_text, nearest_text, share_text
+from pwcf._common.wording import gain_text, largest_loss_text, nearest_text, radius_text, share_text
 from pwcf.analysis import (
     accuracy_of,
     attacked_in,
@@ -91,7 +91,8 @@ def _radius(each: PageRun) -> dict[str, Any]:
         )
     evidence = [f"A verified point was found for {number} of {_samples(attacked, 'attacked ')}{_violation(each)}."]
     if number:
-        left = number - converged
+        left, radii = number - converged, summarize(run.header, run.rows).radius
+        evidence.append(f"Radius: {radius_text(radii, number, attacked)}.")
         evidence.append(f"{_searches(converged)} converged; {_open(each, left) if left else 'none is left open'}.")
     return {
         "value": json_number(median), "low": json_number(low), "high": json_number(high), "sentence": sentence,
@@ -126,6 +127,9 @@ def _accuracy(each: PageRun) -> dict[str, Any]:
         evidence.append(f"{stand}, which is no proof: a stronger one may.")
         if near := run.nearest_seen():
             evidence.append(f"The {nearest_text(near)}.")
+        if seen := run.largest_loss():
+            asked = run.header.settings
+            evidence.append(f"The {largest_loss_text(seen, asked.loss, asked.targeted)}.")
     return {
         "value": accuracy.robust, "low": accuracy.low, "high": accuracy.high, "sentence": sentence,
         "evidence": [*evidence, *_idle(each)],
@@ -144,7 +148,9 @@ def _violation(each: PageRun) -> str:
     """How far points are from being what they should be: verified ones are, so 0 unless a file was changed."""
     found = found_in(each.run)
     values = each.run.evidence.violation[found]
-    return f", with violation {float(values.nan_to_num(0).max()):.3g}" if len(values) else ""
+    if not len(values):
+        return ""
+    return f", with violation {float(values.nan_to_num(0).max()):.3g} (how far it is outside the bounds or beyond eps)"
 
 
 def _idle(each: PageRun) -> list[str]:

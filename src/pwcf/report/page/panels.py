@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,9 @@ import torch
 from torch import Tensor
 
 from pwcf._common import statistics
+from pwcf._common.statistics import FEWEST, extremes
+from pwcf._common.usual_eps import eps_for
+from pwcf._common.wording import class_text
 from pwcf.analysis import (
     Agreement,
     Curve,
@@ -23,14 +26,17 @@ from pwcf.analysis import (
     curve_of,
     curve_panel,
     easiest,
-    eps_choices,
+    eps_sweep,
     eps_text,
     found_in,
     hardest,
     metric_name,
     quantiles_of,
+    question_title,
+    robustness_by_class,
     sparsity_of,
     termination_of,
+    usual_eps_of,
 )
 from pwcf.analysis.naming import asked_eps
 from pwcf.report.page.gallery import Key
@@ -53,14 +59,58 @@ STEPS = 800
 QUARTILES = (0.25, 0.5, 0.75)
 FIRST = 6
 """hardest and easiest samples that are named"""
-# Where papers ask (CIFAR, ImageNet, MNIST): readers ask what an eps of this size says.
-USUAL_EPS: dict[str, dict[str, float]] = {
-    "linf": {"2/255": 2 / 255, "4/255": 4 / 255, "8/255": 8 / 255, "0.1": 0.1, "0.3": 0.3},
-    "l2": {"0.5": 0.5, "1.5": 1.5},
-    "l1": {"12": 12.0},
-    "lpips": {"0.5": 0.5},
-    "pd": {"0.5": 0.5},
-}
+Asked = Mapping[str, Sequence[float]]
+"""eps that a person asked for, by metric; "" for every metric"""
+
+
+def panel_eps(metric: str, members: NumberedRuns, asked: Asked) -> list[float]:
+    """The eps of a panel: those that a person asked for, or the usual ones and those of its max-loss runs."""
+    return eps_for(asked, metric) or usual_eps_of(each.run for _, each in members)
+
+
+def sweep_panels(runs: Sequence[PageRun], asked: Asked) -> list[dict[str, Any]]:
+    """Robust accuracy at a few eps, a table for every metric; a max-loss run answers for its own alone."""
+    panels = []
+    for (metric, data, targeted), members in panel_groups(runs).items():
+        swept = {
+            i: eps_sweep(each.run, None if each.max_loss else panel_eps(metric, members, asked)) for i, each in members
+        }
+        eps = sorted({point.eps for points in swept.values() for point in points})
+        if not eps:
+            continue
+        rows = []
+        for i, points in sorted(swept.items(), key=lambda item: runs[item[0]].max_loss):
+            cells = {point.eps: {**vars(point), "at": eps_text(point.eps)} for point in points}
+            rows.append({"run": i, "clean": runs[i].run.clean_accuracy, "cells": [cells.get(one) for one in eps]})
+        panels.append({
+            "metric": metric, "data": data, "targeted": targeted, "eps": [eps_text(one) for one in eps], "rows": rows,
+        })  # fmt: skip
+    return panels
+
+
+def class_panels(runs: Sequence[PageRun], asked: Asked) -> list[dict[str, Any]]:
+    """Robustness class by class, a table for every question; none where all classes have only few samples."""
+    grouped: dict[tuple[str, str], dict[str, Any]] = {}
+    several = several_data_sets(runs)
+    for (metric, _, _), members in panel_groups(runs).items():
+        eps = panel_eps(metric, members, asked)
+        for i, each in members:
+            classes = robustness_by_class(each.run, eps=eps)
+            if len(classes) < 2 or max(one.samples for one in classes) < FEWEST:
+                continue
+            title, data = question_title(each.run), each.data if several else ""
+            made = grouped.setdefault((title, data), {
+                "title": title, "data": data, "targeted": each.targeted, "max_loss": each.max_loss, "metric": metric,
+                "eps": [] if each.max_loss else [eps_text(one) for one in eps], "runs": [],
+            })  # fmt: skip
+            ends = extremes(classes, each.max_loss)
+            made["runs"].append({
+                "run": i,
+                "classes": [{**vars(one), "median": json_number(one.median)} for one in classes],
+                "worst": class_text(ends[0], each.max_loss, each.targeted) if ends else None,
+                "best": class_text(ends[1], each.max_loss, each.targeted) if ends else None,
+            })  # fmt: skip
+    return sorted(grouped.values(), key=lambda panel: panel["max_loss"])
 
 
 def curve_panels(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
@@ -100,7 +150,7 @@ def _thinned(curve: Curve) -> dict[str, list[float]]:
     return {"eps": curve.eps[kept].tolist(), "accuracy": curve.accuracy[kept].tolist()}
 
 
-def radius_panels(runs: Sequence[PageRun], number: dict[Key, int]) -> list[dict[str, Any]]:
+def radius_panels(runs: Sequence[PageRun], number: dict[Key, int], eps_asked: Asked) -> list[dict[str, Any]]:
     """How radii are spread, what usual eps say of them, and the easiest and hardest samples."""
     panels = []
     for (metric, data, targeted), members in panel_groups(runs).items():
@@ -108,15 +158,10 @@ def radius_panels(runs: Sequence[PageRun], number: dict[Key, int]) -> list[dict[
         panel = _distributions(metric, data, asked, lambda each: each.run.radius, found_in, targeted=targeted)
         if panel is None:
             continue
-        usual = USUAL_EPS.get(metric, {}) if all(each.bounds == (0.0, 1.0) for _, each in asked) else {}
-        asked_for = {eps_text(eps): eps for _, each in members if (eps := each.run.header.settings.eps) is not None}
-        known = {round(eps, 9) for eps in usual.values()}
-        marks = {**usual, **{text: eps for text, eps in asked_for.items() if round(eps, 9) not in known}}
-        panel["marks"] = [{"name": name, "eps": eps} for name, eps in sorted(marks.items(), key=lambda pair: pair[1])]
+        panel["marks"] = [{"name": eps_text(eps), "eps": eps} for eps in panel_eps(metric, members, eps_asked)]
         for row, (_, each) in zip(panel["rows"], asked, strict=True):
             # Those without a point count: most may have none.
             row["quartiles"] = json_number(list(quantiles_of(each.run, QUARTILES).values()))
-            row["choices"] = [vars(choice) for choice in eps_choices(each.run, [m["eps"] for m in panel["marks"]])]
             row["easiest"] = _numbers(each, easiest(each.run, FIRST), number)
             row["hardest"] = _numbers(each, hardest(each.run, FIRST), number)
         panels.append(panel)

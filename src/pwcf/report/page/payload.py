@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,10 +10,10 @@ from importlib.metadata import version
 from typing import Any
 
 from pwcf._common.status import Status
-from pwcf.analysis import cross_metric, metric_name, model_name, question_name
+from pwcf.analysis import RunsLike, cross_metric, eps_text, metric_name, model_name, question_name
 from pwcf.report.page import headline, panels
 from pwcf.report.page.gallery import SAMPLES, Gallery, are_images, make_gallery, note_on, order_of
-from pwcf.report.page.runs import PageRun, json_number, load_runs, several_data_sets, tones
+from pwcf.report.page.runs import PageRun, images_of, json_number, load_runs, several_data_sets, tones
 from pwcf.runs import Header
 from pwcf.runs.originals import OriginalImages
 from pwcf.runs.summary import earlier_text, json_safe, question_of
@@ -30,30 +29,31 @@ class Payload:
 
 
 def payload_of(
-    folders: Sequence[str | os.PathLike[str]],
+    runs: RunsLike,
     *,
     title: str | None = None,
     data: str | None = None,
     gallery: int | None = None,
+    eps: panels.Asked | None = None,
     room: Callable[[dict[str, Any]], int] | None = None,
 ) -> Payload:
     """What a page about these runs shows; see ``write_page``.
 
     Args:
-        folders: of the runs.
-        title, data, gallery: as for ``write_page``.
+        runs, title, data, gallery, eps: as for ``write_page``.
         room: from the content without samples, how many bytes these may take.
     """
-    runs = load_runs(folders)
-    originals, order = OriginalImages(data), order_of(runs)
-    made = make_gallery(runs, order, SAMPLES if gallery is None else gallery, originals)
-    content = _content(runs, title, originals.remarks)
+    loaded = load_runs(runs)
+    originals, order = OriginalImages(data), order_of(loaded)
+    made = make_gallery(loaded, order, SAMPLES if gallery is None else gallery, originals)
+    asked = eps or {}
+    content = _content(loaded, title, asked, originals.remarks)
     if room is not None:
-        made = made.within(order, room(json_safe(_filled(content, runs, None))))
-    return Payload(json_safe(_filled(content, runs, made)), originals.remarks)
+        made = made.within(order, room(json_safe(_filled(content, loaded, asked, None))))
+    return Payload(json_safe(_filled(content, loaded, asked, made)), originals.remarks)
 
 
-def _content(runs: Sequence[PageRun], title: str | None, remarks: list[str]) -> dict[str, Any]:
+def _content(runs: Sequence[PageRun], title: str | None, eps: panels.Asked, remarks: list[str]) -> dict[str, Any]:
     """All but the gallery."""
     return {
         "title": title or _title(runs),
@@ -81,6 +81,8 @@ def _content(runs: Sequence[PageRun], title: str | None, remarks: list[str]) -> 
             for each, tone in zip(runs, tones(runs), strict=True)
         ],
         "cards": headline.cards(runs),
+        "sweeps": panels.sweep_panels(runs, eps),
+        "classes": panels.class_panels(runs, eps),
         "curves": panels.curve_panels(runs),
         "sparsity": panels.sparsity_panels(runs),
         "passes": panels.passes_panel(runs),
@@ -89,18 +91,21 @@ def _content(runs: Sequence[PageRun], title: str | None, remarks: list[str]) -> 
         "agreements": panels.agreements(runs),
         "cross": _cross(runs),
         "tables": panels.registry_tables(runs),
+        "images": images_of(runs),
         "remarks": remarks,
         "status_sentences": {status.value: status.sentence for status in Status},
     }
 
 
-def _filled(content: dict[str, Any], runs: Sequence[PageRun], gallery: Gallery | None) -> dict[str, Any]:
+def _filled(
+    content: dict[str, Any], runs: Sequence[PageRun], eps: panels.Asked, gallery: Gallery | None
+) -> dict[str, Any]:
     """The content with a gallery, and with the samples that panels name."""
     shown = gallery or Gallery([], [{} for _ in runs], {}, 0)
     return {
         **content,
         "runs": [{**run, "rows": rows} for run, rows in zip(content["runs"], shown.rows, strict=True)],
-        "radii": panels.radius_panels(runs, shown.number),
+        "radii": panels.radius_panels(runs, shown.number, eps),
         "samples": shown.samples,
         "shown": len(shown.samples),
         "total": shown.total,
@@ -137,7 +142,7 @@ def provenance(each: PageRun) -> dict[str, Any]:
     made = header.made
     packages = made.get("packages", {})
     pairs = {
-        "folder": each.path.resolve().name,
+        "folder": each.path.resolve().name if each.path else "none, the run was in memory",
         "question": question_of(header),
         "model": header.model.about,
         "model digest": header.model.fingerprint,
@@ -164,7 +169,9 @@ def provenance(each: PageRun) -> dict[str, Any]:
 
 
 def command_of(header: Header) -> str:
-    """The command that was given, as it may be given again."""
+    """The command that was given, as it may be given again; of a run from Python the call."""
+    if header.saved:
+        return call_of(header)
     words = ["pwcf", "run"]
     for name, value in header.asked.items():
         option = f"--{name.replace('_', '-')}"
@@ -173,6 +180,19 @@ def command_of(header: Header) -> str:
         elif value is not None and value is not False:
             words += [option, shlex.quote(_value(value))]
     return " ".join(words)
+
+
+def call_of(header: Header) -> str:
+    """The call of ``evaluate`` whose answers these are."""
+    asked = header.settings
+    words = [
+        repr(asked.metric),
+        *([f"eps={eps_text(asked.eps)}, loss={asked.loss!r}"] if asked.eps is not None else []),
+    ]
+    words += ["targeted=True"] if asked.targeted else []
+    question = "MinRadius" if asked.eps is None else "MaxLoss"
+    given = f"attacks={asked.attacks}, budget={asked.budget}, stop={asked.stop!r}, seed={asked.seed}"
+    return f"pwcf.evaluate(model, images, labels, pwcf.{question}({', '.join(words)}), {given})"
 
 
 def _value(value: Any) -> str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pwcf.analysis import by_topic, data_names, metric_name, run_labels
+from pwcf.analysis import RunLabel, RunsLike, by_topic, data_names, list_runs, metric_name, run_labels
+from pwcf.analysis.masks import needs_recording
+from pwcf.evaluation import Run
 from pwcf.problems import MaxLoss
 from pwcf.report.style import is_ours
-from pwcf.runs import RecordedRun, RunError, load_run
+from pwcf.runs import RecordedRun, RunError, RunLike, load_run, recorded
 
 TONES = 8
 """colours of a page; beyond them lines are dashed too, in two ways"""
@@ -22,13 +23,14 @@ TONES = 8
 
 @dataclass(frozen=True)
 class PageRun:
-    """A run with what a page calls it, and its folder."""
+    """A run with what a page calls it."""
 
     name: str
     series: str
     """its name among the runs about the same question"""
     run: RecordedRun
-    path: Path
+    path: Path | None
+    """its folder; None of one in memory"""
     data: str
     """what its data is called: the same for runs that share samples, different for all others"""
 
@@ -50,22 +52,38 @@ NumberedRuns = list[tuple[int, PageRun]]
 """runs with their places on the page"""
 
 
-def load_runs(folders: Sequence[str | os.PathLike[str]]) -> list[PageRun]:
-    """Load runs without adversarial points, which stay on disk until the gallery has chosen some."""
-    if not folders:
-        raise RunError("runs: expected at least one folder, found none")
-    loaded = [load_run(folder, tensors=False) for folder in folders]
-    data = data_names({str(i): run for i, run in enumerate(loaded)}).values()
-    labels = run_labels(loaded, [Path(folder).resolve().name for folder in folders])
-    return [
-        PageRun(*label, run, Path(folder), of)
-        for label, run, folder, of in zip(labels, loaded, folders, data, strict=True)
-    ]
+def load_runs(runs: RunsLike) -> list[PageRun]:
+    """Load runs; adversarial points of folders stay on disk until the gallery has chosen some."""
+    listed = [needs_recording(recorded(_without_points(each)), "page") for each in list_runs(runs)]
+    if not listed:
+        raise RunError("runs: expected at least one run or folder, found none")
+    data = data_names({str(i): run for i, run in enumerate(listed)}).values()
+    folders = [run.folder.resolve().name if run.folder else f"run {i}" for i, run in enumerate(listed, 1)]
+    labels = run_labels(listed, folders)
+    if isinstance(runs, Mapping):
+        labels = [RunLabel(name, name) for name in runs]
+    return [PageRun(*label, run, run.folder, of) for label, run, of in zip(labels, listed, data, strict=True)]
+
+
+def _without_points(run: RunLike) -> Run:
+    return run if isinstance(run, Run) else load_run(run, tensors=False)
 
 
 def several_data_sets(runs: Sequence[PageRun]) -> bool:
     """Whether a page has to say which data a run is about."""
     return len({each.data for each in runs}) > 1
+
+
+def images_of(runs: Sequence[PageRun]) -> int:
+    """How many images the runs are about. One that has several labels, as wanted classes, is several samples."""
+    most: Counter[str] = Counter()
+    for each in runs:
+        rows = each.run.rows
+        # The same image with the same label twice in one run is two images of the data.
+        seen = Counter(zip(rows["image"].to_pylist(), rows["label"].to_pylist(), strict=True))
+        for (image, _), count in seen.items():
+            most[image] = max(most[image], count)
+    return sum(most.values())
 
 
 def panel_groups(runs: Sequence[PageRun]) -> dict[tuple[str, str, bool], NumberedRuns]:

@@ -6,13 +6,15 @@ import base64
 import hashlib
 import html
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from pwcf._common import atomic
+from pwcf.analysis import RunsLike
+from pwcf.evaluation import Run
 from pwcf.report.page.payload import payload_of
 from pwcf.report.page.runs import embedded_json
 from pwcf.runs import RunError
@@ -24,7 +26,7 @@ SPARE = 2_000
 STYLES = ("colours.css", "style.css", "plots.css", "gallery.css", "print.css")
 FIRST = "theme.js"
 """before anything is painted"""
-SCRIPTS = ("elements.js", "tables.js", "axes.js", "figures.js", "curves.js", "spreads.js", "bars.js",
+SCRIPTS = ("elements.js", "tables.js", "words.js", "axes.js", "figures.js", "curves.js", "spreads.js", "bars.js",
            "sections.js", "samples.js", "gallery.js", "detail.js", "main.js")  # fmt: skip
 
 
@@ -38,26 +40,30 @@ class Page:
     """in the gallery"""
     total: int
     """samples of the runs"""
+    images: int
+    """of these samples: one with several labels, as wanted classes, is several samples"""
     remarks: list[str]
     """what could not be shown, and why"""
 
 
 def write_page(
-    runs: Sequence[str | os.PathLike[str]],
+    runs: RunsLike,
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
     data: str | None = None,
     gallery: int | None = None,
+    eps: Mapping[str, Sequence[float]] | None = None,
 ) -> Page:
     """Write one HTML file about runs, which needs nothing else to be looked at; whole or not at all.
 
     Args:
-        runs: their folders.
+        runs: in memory, loaded, or the paths of their folders; one, several, or by name.
         path: of the file.
         title: of the page; default: the models' names.
         data: another place of the data; default: where each run found it. Images are known by their digests.
         gallery: samples shown at most; default: 500. Fewer if the file would be larger than 10 MB.
+        eps: by metric, "" for every metric: where robust accuracy is told; default: ``analysis.usual_eps_of``.
 
     Returns:
         The path, its size, how many samples it shows, and remarks on what could not be shown.
@@ -67,10 +73,16 @@ def write_page(
         raise RunError(f"{to}: expected its folder to exist")
     if gallery is not None and gallery < 0:
         raise RunError(f"gallery: expected a number of samples >= 0, found {gallery}")
-    payload = payload_of(runs, title=title, data=data, gallery=gallery, room=_room)
+    payload = payload_of(runs, title=title, data=data, gallery=gallery, eps=eps, room=_room)
     text = _encoded(payload.content)
     atomic.write(to, lambda place: place.write_bytes(text))
-    return Page(to, len(text), payload.content["shown"], payload.content["total"], payload.remarks)
+    shown, total, images = (payload.content[name] for name in ("shown", "total", "images"))
+    return Page(to, len(text), shown, total, images, payload.remarks)
+
+
+def report_run(run: Run, path: str | os.PathLike[str], *, title: str | None = None, gallery: int | None = None) -> Path:
+    """Write the page of one run; see ``Run.report``."""
+    return write_page(run, path, title=title, gallery=gallery).path
 
 
 def _room(content: dict[str, Any]) -> int:

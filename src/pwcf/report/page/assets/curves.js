@@ -77,12 +77,18 @@ function curvesFigure(panel) {
       })),
       panel.crossings.map((each) => svg('circle', {
         class: 'cross-ring', cx: x(each.eps), cy: y(each.accuracy), r: 5 })),
-      panel.points.filter((point) => !pointHidden(point)).map((point) => svg('g', { stroke: runTone(point.run) },
-        svg('line', { class: 'error-bar', x1: x(point.eps), x2: x(point.eps), y1: y(point.low), y2: y(point.high) }),
-        [point.low, point.high].map((end) => svg('line', { class: 'error-bar', x1: x(point.eps) - 4, x2: x(point.eps) + 4, y1: y(end), y2: y(end) })),
-        svg('rect', { class: 'point', x: x(point.eps) - 5, y: y(point.robust) - 5, width: 10, height: 10, fill: runTone(point.run),
-          transform: `rotate(45 ${x(point.eps)} ${y(point.robust)})` }),
-        svg('title', null, pointSentence(panel, point)))));
+      panel.points.filter((point) => !pointHidden(point)).map((point, i, shown) => {
+        // Points of one eps stand a little beside one another where they or their intervals would hide each other.
+        const near = (other) => other.eps === point.eps && other.low <= point.high && point.low <= other.high;
+        const alike = shown.filter(near);
+        const at = x(point.eps) + 13 * (alike.indexOf(point) - (alike.length - 1) / 2);
+        return svg('g', { stroke: runTone(point.run) },
+          svg('line', { class: 'error-bar', x1: at, x2: at, y1: y(point.low), y2: y(point.high) }),
+          [point.low, point.high].map((end) => svg('line', { class: 'error-bar', x1: at - 4, x2: at + 4, y1: y(end), y2: y(end) })),
+          svg('rect', { class: 'point', x: at - 5, y: y(point.robust) - 5, width: 10, height: 10, fill: runTone(point.run),
+            transform: `rotate(45 ${at} ${y(point.robust)})` }),
+          svg('title', null, pointSentence(panel, point)));
+      }));
     drawn.append(marks());
     return drawn;
   };

@@ -84,6 +84,7 @@ function showSample() {
           return [`by ${each.name}`, radius === 'none' ? (known(run.eps) ? 'none' : 'nothing nearer') : known(radius) ? number(radius) : 'not asked'];
         }),
       ])),
+    found && !known(run.eps) && meanings(EVIDENCE.map(([name]) => [name, GLOSSARY[name] ?? GLOSSARY.gain])),
     others.length > 1 ? othersTable(entry, others) : '');
 }
 

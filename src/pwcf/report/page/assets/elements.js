@@ -29,10 +29,12 @@ function number(value, digits = 4) {
   if (size >= 1e6 || size < 1e-4) return value.toExponential(Math.min(2, digits - 1));
   return String(Number(value.toPrecision(digits)));
 }
-// As share_text in pwcf/_common/wording.py: 0 and 100 only where they are exact.
+// As share_text in pwcf/_common/wording.py: 0 and 100 only where they are exact, and a tie goes to the even digit.
 function percent(value, digits = 1) {
   if (!known(value)) return '–';
-  const text = (100 * value).toFixed(digits), step = 10 ** -digits;
+  const step = 10 ** -digits, tie = (2 ** (digits + 1) * 100 * value) % 2 === 1;
+  let text = (100 * value).toFixed(digits);
+  if (tie && text.at(-1) % 2 === 1) text = (100 * value - step / 2).toFixed(digits);
   if (value > 0 && Number(text) === 0) return `<${step.toFixed(digits)}%`;
   if (value < 1 && Number(text) === 100) return `>${(100 - step).toFixed(digits)}%`;
   return `${text}%`;

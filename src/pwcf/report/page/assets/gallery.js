@@ -1,5 +1,6 @@
 // The gallery: filters, an order, and as many cards as one can look at.
-const PAGE_SIZE = 48;
+// A phone shows one beside the other's place: fewer, or what follows is out of reach.
+const PAGE_SIZE = matchMedia('(max-width: 40rem)').matches ? 8 : 24;
 let allRuns = false; // whether cards must say whose they are
 let listed = []; // what the filters leave, in order: the detail view goes through it too
 

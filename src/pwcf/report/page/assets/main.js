@@ -1,6 +1,6 @@
 // The page from top to bottom.
 document.getElementById('meta').textContent = [
-  plural(page.runs.length, 'run'), plural(page.total, 'sample'), [...new Set(page.runs.map((run) => run.metric))].join(', '),
+  plural(page.runs.length, 'run'), plural(page.images, page.runs.every((run) => run.pictures) ? 'image' : 'input'), [...new Set(page.runs.map((run) => run.metric))].join(', '),
 ].join(' · ');
 document.getElementById('footer').textContent = `Made by ${page.by} on ${page.made.replace('T', ' ').replace('+00:00', ' UTC')}. This file is complete: it loads nothing from elsewhere.`;
 
@@ -13,6 +13,7 @@ if (someTargeted) document.querySelectorAll('[data-targeted]').forEach((place) =
 headline();
 section('accuracy', panels(page.curves.map(curvesFigure)));
 section('radii', panels(page.radii.map(radiusFigure)));
+section('classes', panels(page.classes.map(classTable)));
 attacksSection();
 section('patterns', panels(page.sparsity.map((panel) => spreadsFigure(panel, {
   title: panelTitle(panel.name, panel), unit: `soft sparsity, ${panel.name}`, column: 'sparsity', about: `At most √entries = ${number(panel.most, 3)}.`,
@@ -22,6 +23,7 @@ crossSection();
 tablesSection();
 gallerySection();
 provenanceSection();
+glossarySection();
 
 const links = [...document.querySelectorAll('main > section:not([hidden])')].map((place) => {
   const link = h('a', { href: `#${place.id}` }, place.querySelector('h2').textContent);

@@ -19,7 +19,38 @@ function headline() {
   ].map(([word, sentence]) => h('p', { class: 'notice' }, h('strong', null, `${word}. `), sentence));
   const rest = notices.splice(NOTICES);
   section('headline', notices.length > 0 && h('div', { class: 'notices' }, notices,
-    rest.length > 0 && h('details', null, h('summary', null, `${rest.length} more`), rest)), h('div', { class: 'cards' }, page.cards.map(card)), overview());
+    rest.length > 0 && h('details', null, h('summary', null, `${rest.length} more`), rest)), sweeps(), h('div', { class: 'cards' }, page.cards.map(card)), overview());
+}
+
+// Robust accuracy at the usual eps: what most readers come for.
+function sweeps() {
+  if (!page.sweeps.length) return null;
+  return h('div', { class: 'sweeps' }, h('div', { class: 'panels' }, page.sweeps.map((panel) => {
+    const names = sweepNames(panel);
+    const show = (value, [run]) => (known(value) ? [h('strong', null, percent(value)), shareBar(value, runTone(run))] : '');
+    return h('div', { class: panel.eps.length > 4 ? 'wide' : null }, table(
+      [{ head: 'eps', show: (run) => [runSwatch(run), names.get(run)] }, { head: panel.targeted ? 'not yet' : 'clean', show }, ...panel.eps.map((eps) => ({ head: eps, show }))],
+      panel.rows.map((row) => [row.run, row.clean, ...row.cells.map((cell) => cell && cell.robust)]),
+      { caption: `${panel.targeted ? 'Share that no attack turns into the wanted class' : 'Robust accuracy'} within ${panelTitle(panel.metric, { data: panel.data })}` }),
+    asTable(table(
+      [{ head: 'run', show: (run) => [runSwatch(run), names.get(run)] }, { head: 'eps' }, { head: 'robust', show: percent }, { head: '95% interval' }, { head: 'open' }].map((column) => ({ ...column, show: column.show && ((value) => column.show(value)) })),
+      panel.rows.flatMap((row) => row.cells.filter(Boolean).map((cell) => [row.run, cell.at, cell.robust, `${percent(cell.low)} to ${percent(cell.high)}`, `${whole(cell.unsettled)} of ${whole(cell.samples)}`])),
+      { caption: 'Open: samples counted as robust whose search did not converge; of max-loss runs all that are counted as robust' }), 'Intervals and open samples'));
+  })), h('p', { class: 'note' }, `Upper bounds: the share of all samples for which no attack found a point within eps. A min-radius run answers for every eps at once${page.runs.some((run) => known(run.eps)) ? ', a max-loss run for its own' : ''}. A longer search or another attack may break more.`));
+}
+
+function sweepNames(panel) {
+  const of = (rows) => namesAmong(rows.map((row) => row.run));
+  const within = (row) => known(page.runs[row.run].eps);
+  const radii = of(panel.rows.filter((row) => !within(row))), losses = of(panel.rows.filter(within));
+  return new Map(panel.rows.map((row) => [row.run, within(row) ? `${losses.get(row.run)}${radii.size ? ', max-loss' : ''}` : radii.get(row.run)]));
+}
+
+function shareBar(share, colour = '') {
+  const bar = h('span', { class: 'share', 'aria-hidden': 'true' });
+  bar.style.width = `${100 * share}%`;
+  bar.style.background = colour;
+  return bar;
 }
 
 function warnings() {
@@ -63,18 +94,22 @@ function overview() {
     losses && ['robust accuracy', (run) => run.overview.robust, percent],
     radii && ['median radius', (run) => run.overview.median, radiusText, 'of all attacked samples'],
     radii && ['mean radius', (run) => run.overview.mean, number, 'of those with a point'],
-    ['attacked', (run) => run.overview.attacked, whole],
-    ['found', (run) => run.overview.found, whole, 'attacked samples with a verified adversarial point'],
-    radii && ['converged', (run) => run.overview.converged, whole, 'evidence says that nearby nothing is left to gain'],
+    ['found', (run) => `${run.overview.found} of ${run.overview.attacked}`, (found) => found, 'attacked samples with a verified adversarial point, of all attacked ones: those that are classified correctly as they are'],
+    radii && ['converged', (run) => run.overview.converged, whole, GLOSSARY.converged],
     ['passes', (run) => run.overview.passes, whole, 'forward + backward, mean of attacked samples'],
     ['time', (run) => run.overview.seconds, seconds, 'of all samples together'],
   ].filter(Boolean);
   const colour = new Map(page.runs.map((run, i) => [run.name, i]));
-  return table(
+  return h('div', null, table(
     columns.map(([head, , show, hint], i) => ({ head, hint, show: i === 0 ? (name) => runName(colour.get(name)) : (value) => show(value) })),
     page.runs.map((run) => columns.map(([, value]) => value(run))),
-    { caption: 'All runs', sortable: true });
+    { caption: 'All runs', sortable: true }),
+  meanings(columns.filter(([, , , hint]) => hint).map(([head, , , hint]) => [head, hint])));
 }
+
+// What a word means, where it appears: it opens by pointer, touch and keys alike.
+const meanings = (list) => h('details', { class: 'as-table' }, h('summary', null, 'What the words mean'), pairs(list));
+const glossarySection = () => section('glossary', pairs(Object.entries(GLOSSARY)));
 
 const panelTitle = (name, { data: of, targeted }) => [name, of, targeted && 'targeted'].filter(Boolean).join(', ');
 const panels = (list) => (list.length ? h('div', { class: 'panels' }, list) : null);
@@ -89,7 +124,7 @@ function radiusFigure(panel) {
         h('p', { class: 'note' }, word), h('ul', { class: 'thumbs' }, row[which].map((each) => h('li', null, thumb(each, row.run)))),
       ]),
     ]));
-  return spreadsFigure(panel, { title: panelTitle(panel.name, panel), unit: `radius, ${panel.name}`, column: 'radius', marks: panel.marks, after: [choices(panel), ends] });
+  return spreadsFigure(panel, { title: panelTitle(panel.name, panel), unit: `radius, ${panel.name}`, column: 'radius', marks: panel.marks, after: [ends] });
 }
 
 function thumb(each, run) {
@@ -100,14 +135,25 @@ function thumb(each, run) {
     shown && shown.picture && h('img', { src: data(shown.picture), alt: `Sample ${name}`, width: 48, height: 48 }), known(each.radius) ? number(each.radius, 3) : `${name}: none`);
 }
 
-// What one eps would have told.
-function choices(panel) {
-  if (!panel.marks.length) return null;
-  const lines = panel.marks.map((mark, i) => [mark.name, ...panel.rows.flatMap((row) => [row.choices[i].robust, row.choices[i].within])]);
-  return h('details', { class: 'as-table' }, h('summary', null, 'What one eps would have told'), table(
-    [{ head: 'eps' }, ...panel.rows.flatMap((row) => [
-      { head: `${rowNames(panel)(row)}: robust`, show: percent }, { head: 'breaks', hint: 'share of attacked samples with a radius no larger: near 0 or 100% this eps tells nothing of the rest', show: percent }])].map((column) => ({ ...column, show: column.show && ((value) => column.show(value)) })),
-    lines, { caption: 'Robust accuracy at usual eps, and the share of attacked samples that it breaks' }));
+// Class by class: one run with all its numbers; several beside one another.
+function classTable(panel) {
+  const { title, data: of, targeted, max_loss: loss, metric, eps, runs } = panel;
+  const what = targeted ? 'wanted class' : 'class', names = namesAmong(runs.map((each) => each.run));
+  const value = (one) => (loss ? one.robust_accuracy : one.median);
+  const most = loss ? 1 : Math.max(0, ...runs.flatMap((each) => each.classes.map(value)).filter(finite)) || 1;
+  const show = (run) => (each) => (!known(each) ? '–' : [loss ? percent(each) : radiusText(each), finite(each) && shareBar(each / most, runTone(run))]);
+  const sentences = runs.filter((each) => each.worst).map((each) => h('p', { class: 'ends-of' }, runs.length > 1 && [runSwatch(each.run), h('strong', null, names.get(each.run)), ': '], `${runs.length > 1 ? 'worst' : 'Worst'} ${each.worst}; best ${each.best}.`));
+  const labels = [...new Map(runs.flatMap((each) => each.classes.map((one) => [one.label, one]))).values()].sort((a, b) => a.label - b.label);
+  const of_run = (each, label) => each.classes.find((one) => one.label === label);
+  const made = runs.length > 1
+    ? table([{ head: what }, ...runs.map((each) => ({ head: names.get(each.run), show: show(each.run) }))],
+      labels.map((one) => [one.name, ...runs.map((each) => { const own = of_run(each, one.label); return own ? value(own) : null; })]),
+      { caption: loss ? 'Robust accuracy' : 'Median radius of attacked samples', sortable: true })
+    : table([{ head: what }, { head: 'samples', show: (count) => whole(count) }, { head: targeted ? 'not yet' : 'clean', show: (share) => percent(share) }, { head: 'found' },
+      { head: loss ? 'robust accuracy' : 'median radius', show: show(runs[0].run) }, ...eps.map((one) => ({ head: `robust at ${one}`, show: (share) => percent(share) }))],
+    labels.map((one) => [one.name, one.samples, one.clean_accuracy, `${one.found} of ${one.attacked}`, value(one), ...one.robust_at]),
+    { caption: loss ? 'Robust accuracy of each class' : `Radii and robust accuracy of each class, ${metric}`, sortable: true });
+  return h('div', { class: runs.length > 1 ? null : 'wide' }, h('h3', null, [title, of].filter(Boolean).join(' · ')), sentences, made);
 }
 
 function attacksSection() {
@@ -141,7 +187,7 @@ function agreementList() {
 }
 
 const STATUS_COLOURS = {
-  converged: 'var(--tone-2)', found: 'var(--tone-1)', 'not-found': 'var(--tone-0)', budget: 'var(--tone-4)', stalled: 'var(--tone-3)',
+  converged: 'var(--tone-2)', found: 'var(--tone-1)', 'not-found': 'var(--tone-0)', contradicted: 'var(--tone-6)', budget: 'var(--tone-4)', stalled: 'var(--tone-3)',
   'max-iterations': 'var(--tone-6)', infeasible: 'var(--tone-7)', unbounded: 'var(--tone-7)', nonfinite: 'var(--tone-5)', 'already-misclassified': 'var(--tone-5)',
 };
 
@@ -149,7 +195,7 @@ function costSection() {
   const found = [...new Set(page.statuses.flatMap((each) => Object.keys(each)))];
   const categories = found.map((name) => ({ name, colour: STATUS_COLOURS[name] ?? 'var(--tone-5)', hint: page.status_sentences[name] }));
   const lines = page.runs.map((run, i) => ({ name: run.name, parts: found.map((name) => [name, page.statuses[i][name] ?? 0]) }));
-  const sentences = h('details', { class: 'as-table' }, h('summary', null, 'What the words mean'), pairs(found.map((name) => [name, page.status_sentences[name] ?? ''])));
+  const sentences = meanings(found.map((name) => [name, page.status_sentences[name] ?? '']));
   const bars = found.length > 0 && barsFigure({ title: 'How searches ended', about: 'Of attacked samples.', lines, categories,
     tabular: table([{ head: 'run' }, ...found.map((name) => ({ head: name, show: (value) => whole(value) }))], lines.map((line) => [line.name, ...line.parts.map(([, count]) => count)]), { caption: 'How searches ended' }) });
   if (bars) bars.append(sentences);
@@ -164,10 +210,8 @@ function crossTable({ data: of, models, metrics, median, relative }) {
   const most = metrics.map((_, j) => Math.max(0, ...median.map((line) => line[j]).filter(finite)));
   const cell = (j) => (value, line) => {
     if (!finite(value)) return radiusText(value);
-    const bar = h('span', { class: 'share', 'aria-hidden': 'true' });
-    bar.style.width = `${(100 * value) / (most[j] || 1)}%`;
     const i = models.indexOf(line[0]);
-    return [number(value), i > 0 && finite(relative[i][j]) && h('span', { class: 'note' }, `  × ${number(relative[i][j], 2)}`), bar];
+    return [number(value), i > 0 && finite(relative[i][j]) && h('span', { class: 'note' }, `  × ${number(relative[i][j], 2)}`), shareBar(value / (most[j] || 1))];
   };
   return table([{ head: 'model' }, ...metrics.map((metric, j) => ({ head: metric, show: cell(j) }))], models.map((model, i) => [model, ...median[i]]),
     { caption: `${of ? `${of}: median` : 'Median'} radius; × is relative to ${models[0]}`, sortable: true });

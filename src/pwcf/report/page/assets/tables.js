@@ -32,5 +32,5 @@ function compare(a, b, way) {
   return way * (typeof a === 'number' ? a - b : String(a).localeCompare(String(b), 'en', { numeric: true }));
 }
 
-const asTable = (made) => h('details', { class: 'as-table' }, h('summary', null, 'Show as table'), made);
+const asTable = (made, title = 'Show as table') => h('details', { class: 'as-table' }, h('summary', null, title), made);
 const pairs = (list) => h('dl', { class: 'pairs' }, list.map(([name, value]) => [h('dt', null, name), h('dd', null, value)]));
