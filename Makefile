@@ -3,6 +3,8 @@
 #   make test     lint, format check, types, tests
 #   make lint     the same without the tests
 #   make format   let ruff rewrite what it can
+#   make docs     build the documentation and say where it is
+#   make notebook run docs/tutorial.ipynb again and store what it shows
 #   make bench-X  run benchmarks/X.py          (arguments: make bench-X ARGS="...")
 #   make venv     only the environment
 #   make clean    remove the environment, caches and outputs
@@ -22,7 +24,7 @@ PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(NEW_ENOUGH)' 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo lint format test clean FORCE
+.PHONY: help venv demo lint format test docs notebook clean FORCE
 
 help:
 	@sed -n 's/^#   make/make/p' Makefile
@@ -59,6 +61,13 @@ format: $(STAMP)
 
 test: lint
 	$(PY) -m pytest $(ARGS)
+
+docs: $(STAMP)
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
+	@echo "Documentation: $(CURDIR)/out/docs/index.html"
+
+notebook: $(STAMP)
+	$(PY) docs/notebook.py docs/tutorial.ipynb
 
 bench-%: $(STAMP) FORCE
 	@test -f benchmarks/$*.py || { echo "no benchmarks/$*.py; there are:" \
