@@ -13,9 +13,9 @@ from perception.cells import Cells, Numbers
 from perception.tasks import CIFAR, Task, distance, load
 from pwcf.attacks import Answer, Attack, AttackLike
 from pwcf.attacks import Task as Asked
+from pwcf.attacks.linearised.general_metric import GeneralMetricRule
+from pwcf.attacks.linearised.schedule import CLOSE_SCHEDULE, LONG_MEMORY, REPEATS, Phase, Stage
 from pwcf.attacks.lmn.attack import LmnSearch
-from pwcf.attacks.lmn.general_metric import GeneralMetricRule
-from pwcf.attacks.lmn.schedule import CLOSE_SCHEDULE, LONG_MEMORY, REPEATS, Phase, Stage
 
 # Passes of the classifier; ALMA and LPA have as many. AlexNet's are about four times as many in ours and as many in
 # theirs, so that with LESS ours has fewer passes in all than ALMA with BUDGET.

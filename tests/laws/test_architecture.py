@@ -29,6 +29,8 @@ ORDER = (
     "compat",
     "cli",
 )
+SHARED = ("linearised",)
+"""folders of attacks that are no attack: what several have in common"""
 FRONT = "the package's own __init__.py"
 
 
@@ -89,7 +91,7 @@ def sibling(root: Path, attack: str, name: tuple[str, ...]) -> str | None:
     if name[:2] != (PACKAGE, "attacks"):
         return None
     part = name[2] if len(name) > 2 else "__init__"
-    shared = part not in ("__init__", "registry") and (root / "attacks" / f"{part}.py").is_file()
+    shared = part in SHARED or (part not in ("__init__", "registry") and (root / "attacks" / f"{part}.py").is_file())
     return None if shared or part == attack else part
 
 

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from pwcf import MinRadius
 from pwcf.attacks.agreement import HOP
-from pwcf.attacks.lmn.attack import HOP_SIZE, LmnSearch
-from pwcf.attacks.lmn.schedule import FIRST_HOP, FIRST_HOP_L1, endless
+from pwcf.attacks.linearised.schedule import FIRST_HOP, FIRST_HOP_L1, endless
+from pwcf.attacks.linearised.search import HOP_SIZE
+from pwcf.attacks.lmn.attack import LmnSearch
 from pwcf.metrics import L1, L2, Linf, Metric
 from pwcf.models import Classifier, CountedClassifier
 from searches import search_of

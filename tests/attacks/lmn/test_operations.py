@@ -11,7 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from pwcf import MinRadius
 from pwcf._common import rows
-from pwcf.attacks.lmn.attack import LmnRows, LmnSearch
+from pwcf.attacks.linearised.search import SearchRows
+from pwcf.attacks.lmn.attack import LmnSearch
 from pwcf.models import Classifier, CountedClassifier
 from searches import search_of
 
@@ -51,7 +52,7 @@ def counter(monkeypatch: pytest.MonkeyPatch) -> _StepCount:
     counter = _StepCount()
     step, linearise = LmnSearch._step, LmnSearch.linearise
 
-    def counted(self: LmnSearch, *args: Any) -> LmnRows:
+    def counted(self: LmnSearch, *args: Any) -> SearchRows:
         counter.on, counter.steps = True, counter.steps + 1
         try:
             return step(self, *args)

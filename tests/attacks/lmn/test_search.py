@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pwcf import MaxLoss, MinRadius
 from pwcf.attacks.base import ANY, resolve_targets
-from pwcf.attacks.lmn.schedule import LOOK, stages
+from pwcf.attacks.linearised.schedule import LOOK, stages
 from pwcf.metrics import Lp, Norm, as_metric
 from pwcf.models import Classifier, CountedClassifier
 from pwcf.problems import Problem

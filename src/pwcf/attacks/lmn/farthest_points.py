@@ -6,16 +6,12 @@ take: these look for the nearest point, which is more than is asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from pwcf.attacks.base import ANY
 from pwcf.attacks.feasible_set import FeasibleSet
+from pwcf.attacks.linearised.search import LinearisedSearch
 from pwcf.metrics import HasDualNorm, HasHalfspaceStep, Metric
-
-if TYPE_CHECKING:
-    from pwcf.attacks.lmn.attack import LmnSearch
 
 # Steps have the usual lengths 1, 2/3, 1/2. Further ones break few more.
 STEPS = 3
@@ -26,7 +22,7 @@ def passes(metric: Metric) -> int:
     return 2 * (STEPS + 1) if _has_oracle(metric) else 0
 
 
-def try_farthest_points(search: LmnSearch) -> None:
+def try_farthest_points(search: LinearisedSearch) -> None:
     """Store misclassified points within eps, of images that a few steps break."""
     assert search.eps is not None
     if not _has_oracle(search.metric):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from pwcf.attacks.agreement import FAR, HOP, NEAR, Searches, agreement_of
 from pwcf.attacks.base import Answer, Diagnostics
-from pwcf.attacks.lmn.schedule import EndlessPlan
-from pwcf.attacks.lmn.starts import LANDMARKS
-
-if TYPE_CHECKING:
-    from pwcf.attacks.lmn.attack import LmnSearch
+from pwcf.attacks.linearised.schedule import EndlessPlan
+from pwcf.attacks.linearised.search import LinearisedSearch
+from pwcf.attacks.linearised.starts import LANDMARKS
 
 NOISE, DARK, BRIGHT, GREY, INVERTED = range(1 + len(LANDMARKS))
 # What the first restarts begin at: these kinds of starts in turn, and between them (None) the kind that has led nearest
@@ -28,7 +25,7 @@ SAME_SLOPE = 1e-3
 SPARE = 10**6
 
 
-def until_converged(search: LmnSearch, parts: EndlessPlan, limit: Tensor) -> Answer:
+def until_converged(search: LinearisedSearch, parts: EndlessPlan, limit: Tensor) -> Answer:
     """Restart each image until its searches agree to ``task.tol``, or ``limit`` (n,) passes are used up.
 
     Args:
@@ -90,7 +87,7 @@ def until_converged(search: LmnSearch, parts: EndlessPlan, limit: Tensor) -> Ans
     return Answer(points.view(-1, *search.shape), diagnostics)
 
 
-def _is_linear(search: LmnSearch) -> Tensor:
+def _is_linear(search: LinearisedSearch) -> Tensor:
     """(n,) where the model has the same gradient at the image and at the point found: two linearisations.
 
     For images with a single target: of several, each would have to be looked at.
@@ -102,7 +99,7 @@ def _is_linear(search: LmnSearch) -> Tensor:
     return torch.isfinite(radius) & (change <= SAME_SLOPE)
 
 
-def _use_up(search: LmnSearch, parts: EndlessPlan, limit: Tensor, found_by: Tensor) -> None:
+def _use_up(search: LinearisedSearch, parts: EndlessPlan, limit: Tensor, found_by: Tensor) -> None:
     """Spend what is left on restarts of one row."""
     small = replace(parts, targets=1)
     for number in range(1, SPARE):
@@ -113,7 +110,7 @@ def _use_up(search: LmnSearch, parts: EndlessPlan, limit: Tensor, found_by: Tens
         search.stage(small.restart(number), SPARE + number, None, found_by.argmin(1))
 
 
-def _polish(search: LmnSearch, parts: EndlessPlan, polished: Tensor) -> Tensor:
+def _polish(search: LinearisedSearch, parts: EndlessPlan, polished: Tensor) -> Tensor:
     """Polish the working images; (n,) the radii of all that are polished."""
     for stage in parts.last:
         search.stage(stage, 0)
@@ -129,7 +126,7 @@ def _next_kinds(number: int, found_by: Tensor) -> Tensor:
     return order[:, 0] if kind is None else torch.full_like(order[:, 0], kind)
 
 
-def _has_converged(search: LmnSearch, ends: list[Tensor], began: list[Tensor]) -> Tensor:
+def _has_converged(search: LinearisedSearch, ends: list[Tensor], began: list[Tensor]) -> Tensor:
     """(n,) whether so many searches agree that hardly anything is left to gain."""
     radius = search.table.best()[0]
     found = agreement_of(Searches(torch.stack(ends, 1), torch.stack(began, 1)), radius, search.metric)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from pwcf.attacks.base import Task, resolve_targets
-from pwcf.attacks.lmn.rules import Iterate, StepSchedule, along_onto_cut_and_box, norm2
+from pwcf.attacks.linearised.rules import Iterate, StepSchedule, along_onto_cut_and_box, norm2
 from pwcf.losses import margin
 from pwcf.problems import is_surely_wrong
 from pwcf.solvers import LimitedBFGS, ineq, minimize

@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import linprog, minimize
 from torch import Tensor
 
-from pwcf.attacks.lmn.rules import (
+from pwcf.attacks.linearised.rules import (
     ENOUGH_TO_RETURN,
     REACH_MARGIN,
     Iterate,

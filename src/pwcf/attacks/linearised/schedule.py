@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, cycle, islice, repeat
 from typing import Literal
 
-from pwcf.attacks.lmn.general_metric import GeneralMetricRule
-from pwcf.attacks.lmn.rules import (
+from pwcf.attacks.linearised.general_metric import GeneralMetricRule
+from pwcf.attacks.linearised.rules import (
     LinfRule,
     NearestPointRule,
     NormRule,
@@ -24,7 +24,7 @@ from pwcf.attacks.lmn.rules import (
     l1_rule,
     l2_rule,
 )
-from pwcf.attacks.lmn.starts import LANDMARKS, Landmark, landmark_passes
+from pwcf.attacks.linearised.starts import LANDMARKS, Landmark, landmark_passes
 from pwcf.metrics import L1, L2, HasHalfspaceStep, Metric
 
 Start = Literal["image", "noise", "landmark", "hop", "best"]

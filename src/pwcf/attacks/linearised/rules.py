@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from pwcf.attacks.lmn.starts import LANDMARKS, landmark
+from pwcf.attacks.linearised.starts import LANDMARKS, landmark
 from pwcf.metrics import HasHalfspaceStep, Linf, dual_norm
 from pwcf.metrics.halfspace import dot, least_zero, looks_now
 

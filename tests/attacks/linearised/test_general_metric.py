@@ -11,10 +11,18 @@ from torch import Tensor
 
 from pwcf import Classifier, MaxLoss, MinRadius, evaluate
 from pwcf.attacks import Answer, Attack, Task
+from pwcf.attacks.linearised.general_metric import PAIRS, Curvature, GeneralMetricRule, HessianStore, degrees
+from pwcf.attacks.linearised.rules import Iterate, StepSchedule
+from pwcf.attacks.linearised.schedule import (
+    CLOSE_SCHEDULE,
+    GENERAL_SCHEDULE,
+    LONG_MEMORY,
+    REPEATS,
+    Phase,
+    Stage,
+    plan_for,
+)
 from pwcf.attacks.lmn.attack import LmnSearch
-from pwcf.attacks.lmn.general_metric import PAIRS, Curvature, GeneralMetricRule, HessianStore, degrees
-from pwcf.attacks.lmn.rules import Iterate, StepSchedule
-from pwcf.attacks.lmn.schedule import CLOSE_SCHEDULE, GENERAL_SCHEDULE, LONG_MEMORY, REPEATS, Phase, Stage, plan_for
 from pwcf.solvers import LimitedBFGS
 
 F64 = torch.float64
