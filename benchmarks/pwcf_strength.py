@@ -45,12 +45,11 @@ FULL = Pwcf()
 TECHNIQUES: dict[str, Attack] = {
     "default": FULL,
     "no native bounds": replace(FULL, native=False),
-    "no full steps": replace(FULL, descend=False),
-    "no aims": replace(FULL, aim=False),
     "no rescaling": replace(FULL, rescale=False),
-    "one start": replace(FULL, starts=1),
+    "native, random starts": replace(FULL, linearise=False),
     "as published": Pwcf.as_published(),
     "published, folds in l1": replace(Pwcf.as_published(), fold=1.0),
+    "published, folds in linf": replace(Pwcf.as_published(), fold=math.inf),
     "published, no reformulation": replace(Pwcf.as_published(), reformulate=False),
     "published, no rescaling": replace(Pwcf.as_published(), rescale=False),
     "published, one start": replace(Pwcf.as_published(), starts=1),
@@ -185,6 +184,7 @@ def main() -> None:
     parser.add_argument("--parts", default="radius,margin,ce,largest")
     parser.add_argument("--nets", default=",".join(NETS))
     parser.add_argument("--metrics", default="linf,l2,l1,l1.5,l8")
+    parser.add_argument("--attacks", help="only these")
     parser.add_argument("--page", type=Path, help="write the page here")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -194,6 +194,8 @@ def main() -> None:
         for cell in cells(part, names):
             path = cell.path(args.out, args.images)
             if path.is_file() or cell.metric not in args.metrics.split(","):
+                continue
+            if args.attacks is not None and cell.attack not in args.attacks.split(","):
                 continue
             result = measure(cell, args.images)
             partial = path.with_suffix(".partial")

@@ -118,7 +118,7 @@ def test_native_bounds_are_nearly_exact_where_folds_are_not(norm: str) -> None:
 def test_every_technique_of_the_default_can_be_switched_off(norm: str) -> None:
     net = Linear()
     for problem in (MinRadius(norm), MaxLoss(norm, 1.5 * net.radii(MinRadius(norm).metric.dual))):
-        for changes in ({"native": False}, {"descend": False}, {"aim": False}, {"native": False, "descend": False}):
+        for changes in ({"native": False}, {"linearise": False}, {"native": False, "linearise": False}):
             task = net.task(problem, 300)
             assert _checked(task, replace(Pwcf(), **changes)(task).points).adversarial.all(), changes
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import pwcf
 from pwcf import Classifier, MaxLoss, MinRadius, Status, evaluate
 from pwcf.attacks import Answer, Attack, Task
-from pwcf.attacks.lmn import farthest_points
+from pwcf.attacks.linearised import farthest_points
 from pwcf.metrics import as_metric
 
 ROWS, N, CLASSES = 10, 24, 4

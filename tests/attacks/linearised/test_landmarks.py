@@ -109,7 +109,7 @@ def test_far_images_leave_out_most_classes_but_not_the_first_restart() -> None:
 def test_images_with_a_row_that_failed_are_not_given_up_at_once() -> None:
     x, labels = images()
     search = search_of(CountedClassifier(Classifier(flat), ROWS), pwcf.MaxLoss("l2", 0.1), x, labels, 2000)
-    search.begin(search.choose_targets(flat(x), 2))
+    search.begin(2)
     search.table.radius[:] = 5.0
     assert search._is_beyond(2.0).all()
     assert not search._is_beyond(60.0).any()

@@ -24,6 +24,7 @@ from pwcf._common import rows as batch_rows
 from pwcf._common.rng import noise_of, seeds_of
 from pwcf.attacks.agreement import FAR, NEAR, Searches
 from pwcf.attacks.base import ANY, Answer, Diagnostics, Task, resolve_targets
+from pwcf.attacks.linearised import farthest_points
 from pwcf.attacks.linearised.general_metric import (
     Curvature,
     GeneralMetricRule,
@@ -32,7 +33,7 @@ from pwcf.attacks.linearised.general_metric import (
     polish_with_solver,
 )
 from pwcf.attacks.linearised.rules import Iterate
-from pwcf.attacks.linearised.schedule import SHORT_TARGETS, Phase, Stage, candidates, is_short, plan_for
+from pwcf.attacks.linearised.schedule import SHORT_TARGETS, Phase, Stage, candidates, is_short, plan_for, stages
 from pwcf.attacks.linearised.starts import LANDMARKS, Landmark, TargetTable, boundary_points, landmark
 from pwcf.losses import margin, mask_label
 from pwcf.metrics import HasHalfspaceStep, dual_norm
@@ -87,7 +88,7 @@ class SearchRows:
 
 
 class LinearisedSearch:
-    """A min-radius search; max-loss is the same search, ended at eps. ``begin``, then stages."""
+    """A min-radius search; max-loss is the same search after a few steps of its own, ended at eps."""
 
     def __init__(self, task: Task) -> None:
         self.task, self.metric = task, task.problem.metric
@@ -99,13 +100,39 @@ class LinearisedSearch:
         largest = torch.finfo(self.centre.dtype).max
         self.eps = None if task.eps is None else INSIDE * task.eps.clamp(max=largest).to(self.centre)
 
+    @property
+    def classes(self) -> int:
+        """Of which one is wanted."""
+        return 2 if self.task.problem.targeted else self.logits.shape[1]
+
+    @property
+    def budget(self) -> int:
+        """Without a look at what is known."""
+        return self.task.budget - (self.task.known is not None)
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """(n, classes) at the images."""
+        return self.task.model.logits(self.task.images, self.task.samples)
+
     @cached_property
     def hessians(self) -> HessianStore:
         """For metrics without structure alone."""
         return HessianStore(self.centre)
 
-    def run_stages(self, plan: Sequence[Stage]) -> Answer:
-        """After ``begin``: the nearest misclassified points seen; the images themselves where there is none."""
+    def run(self, plan: Sequence[Stage] | None = None) -> Answer:
+        """The nearest misclassified points seen; the images themselves where there is none.
+
+        Stages are made from the budget, unless there is a plan.
+        """
+        own = farthest_points.passes(self.metric) if self.eps is not None else 0
+        plan = plan or stages(self.metric, self.budget - own, self.classes)
+        self.begin(max(stage.targets for stage in plan))
+        if self.eps is not None:
+            farthest_points.try_farthest_points(self)
+        return self._run_stages(plan)
+
+    def _run_stages(self, plan: Sequence[Stage]) -> Answer:
         still_helping, ends = None, []
         restarts = [number for number, stage in enumerate(plan) if stage.is_restart]
         for number, stage in enumerate(plan):
@@ -143,8 +170,9 @@ class LinearisedSearch:
             return None
         return self.table.best()[0] < CLEARLY * half_way
 
-    def begin(self, targets: Tensor) -> None:
-        """Set the target classes (n, k) of the images, and take over the points that are known already."""
+    def begin(self, count: int) -> None:
+        """Choose so many target classes of every image, and take over the points that are known already."""
+        targets = self._choose_targets(count)
         self.table = TargetTable(targets, self.centre)
         nobody = torch.zeros_like(targets[:, 0], dtype=torch.bool)
         self.hopeless, self.doubtful = nobody, nobody.clone()
@@ -165,14 +193,14 @@ class LinearisedSearch:
         radius = torch.where(wrong & (radius > 0), radius, torch.inf)
         self.table.store(everyone, match.long().argmax(1), radius, known.flatten(1), reached)
 
-    def choose_targets(self, logits: Tensor, count: int) -> Tensor:
+    def _choose_targets(self, count: int) -> Tensor:
         """(n, count) those with the largest logits, of many classes half by logit, half by linear model; and ANY.
 
         With many classes the largest logits alone miss near ones (linear models with 100 classes: up to 25 % larger
         radii). Linear models alone miss them on networks with misleading gradients. There, untargeted rows (ANY) find
         minima that targeted rows miss.
         """
-        classes = logits.shape[1]
+        logits, classes = self.logits, self.logits.shape[1]
         if plan_for(self.metric).depth_first and not self.task.problem.targeted and classes > 2:
             likeliest = mask_label(logits, self.task.labels).topk(count - 1, dim=1).indices
             return torch.cat([torch.full_like(self.task.labels, ANY).unsqueeze(1), likeliest], 1)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from pwcf.attacks.ascent import climb
 from pwcf.attacks.base import Answer, Attack, Task, needs_slope
-from pwcf.attacks.linearised.schedule import Stage, endless, stages
+from pwcf.attacks.linearised.schedule import Stage, endless
 from pwcf.attacks.linearised.search import LinearisedSearch
-from pwcf.attacks.lmn import farthest_points
 from pwcf.attacks.lmn.until_converged import until_converged
 from pwcf.problems import MaxLoss, Problem
 
@@ -43,26 +42,13 @@ def _largest_loss(task: Task) -> Answer:
 
 
 class LmnSearch(LinearisedSearch):
-    """A min-radius search; max-loss is the same search after a few steps of its own, ended at eps."""
+    """The linearised search; min-radius goes on until it has converged."""
 
     def run(self, plan: Sequence[Stage] | None = None) -> Answer:
-        """The nearest misclassified points seen; the images themselves where there is none.
-
-        Stages are made from the budget, unless there is a plan.
-        """
-        limit = self.passes() + self.task.budget
-        logits = self.task.model.logits(self.task.images, self.task.samples)
-        classes = 2 if self.task.problem.targeted else logits.shape[1]
-        budget = self.task.budget - (self.task.known is not None)  # a look at what is known
         if plan is None and self.eps is None:
-            parts = endless(self.metric, budget, classes)
+            limit = self.passes() + self.task.budget
+            parts = endless(self.metric, self.budget, self.classes)
             if parts is not None:
-                self.begin(self.choose_targets(logits, parts.first[0].targets))
+                self.begin(parts.first[0].targets)
                 return until_converged(self, parts, limit)
-        if self.eps is not None:
-            budget -= farthest_points.passes(self.metric)
-        plan = plan or stages(self.metric, budget, classes)
-        self.begin(self.choose_targets(logits, max(stage.targets for stage in plan)))
-        if self.eps is not None:
-            farthest_points.try_farthest_points(self)
-        return self.run_stages(plan)
+        return super().run(plan)

@@ -1,12 +1,13 @@
 """PWCF, the paper's method, on the formulations of ``formulation.py`` (paper, "Two-stage optimization").
 
-Stage 1 looks for the best start: by full SQP steps towards several classes (``descent.py``) or, as published, by k
-iterations of the solver from R random starts. From there stage 2 runs the solver to its own end: stationarity and
-violation within tolerance, no further progress, or iteration K.
+Stage 1 looks for the best start: by the linearised search, which takes full steps towards several classes, or, as
+published, by k iterations of the solver from R random starts. From there stage 2 runs the solver to its own end:
+stationarity and violation within tolerance, no further progress, or iteration K.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ from torch import Tensor
 from pwcf._common.rng import noise_of, seeds_of
 from pwcf.attacks.ascent import climb
 from pwcf.attacks.base import Answer, Attack, Diagnostics, SolverEnd, Task, needs_slope
-from pwcf.attacks.pwcf.descent import Descent
+from pwcf.attacks.linearised.search import LinearisedSearch
 from pwcf.attacks.pwcf.formulation import Formulation, NativeFormulation, Techniques
 from pwcf.losses import as_loss
 from pwcf.metrics import HasProjection, shrink_to_eps
@@ -31,11 +32,10 @@ CANDIDATES = 2
 # A minimum of the radius lies on the boundary, where rounding decides what the class is. Up to 5 % further out
 # an answer is still worth having.
 FURTHER = (1.0, 1.001, 1.01, 1.05)
-# The share of the evaluations that stage 1 may have by full steps: the solver seldom uses more than the others.
-DESCENT = 0.78
-# Where the largest loss is asked for: the share of the search for a misclassified point, and of what is left, that of
-# projected steps up the loss.
-LARGEST_DESCENT, CLIMB = 0.2, 0.7
+# The share of the budget that the linearised search may have: the solver seldom uses more than the rest.
+LINEARISED = 0.78
+# The same where the largest loss is asked for, and of what is left the share of projected steps up the loss.
+LARGEST, CLIMB = 0.2, 0.7
 # The paper's BFGS keeps a full matrix. Up to 200 variables ours does too; beyond, this many pairs: with 6 the l1 radius
 # of the published form is twice as large. Where they take much memory the solver's few must do. With native bounds few
 # pairs do as well as a full matrix.
@@ -46,8 +46,6 @@ STATES = 2e9
 VECTORS = 100
 # Published starts are fewer where the budget does not give each of them about this many evaluations in stage 1.
 LEAST_EVALUATIONS = 10
-# Random starts are in the image +- this share of the bounds' width, unless the user says otherwise.
-NOISE = 0.05
 # Max-loss: starts of stage 2 beside the best point of stage 1, and the iterations before the best one goes on.
 FURTHER_STARTS, FURTHER_ITERATIONS = 3, 10
 
@@ -58,10 +56,8 @@ class Pwcf(Attack):
 
     native: bool = True
     """box, ball and slacks are the solver's own bounds, and nothing is folded; False: the paper's formulations"""
-    descend: bool = True
-    """stage 1 by full SQP steps; False: by the solver from random starts, as published"""
-    aim: bool = True
-    """starts of the full steps aim at one class each; False: all at whichever is nearest"""
+    linearise: bool = True
+    """stage 1 by the linearised search; False: by the solver from random starts, as published"""
     fold: bool | float = True
     """not native: one constraint for each group of entrywise ones, by the l2 or any l_p norm; False: two per entry,
     which only tiny inputs bear"""
@@ -74,15 +70,14 @@ class Pwcf(Attack):
     loss: str | None = None
     """max-loss: what is maximised, "margin", "ce" or "dlr"; None: what the question says"""
     starts: int = 10
-    """R. The paper's value in all experiments."""
+    """random starts: R. The paper's value in all experiments."""
     first_iterations: int | None = None
-    """k. None: 20 full steps; without these 50 for min-radius, 20 for max-loss, as in the paper's section on the method
-    (later: 50 and 40)."""
+    """random starts: k. None: 50 for min-radius, 20 for max-loss, as in the paper's section on the method (later: 50
+    and 40)."""
     iterations: int | None = None
     """K. None: 4000 for min-radius, 400 for max-loss, as in the paper. The budget mostly ends a row sooner."""
-    noise: float | None = None
-    """starts are uniform in the image +- this share of the bounds' width; the paper only says random. None: 0.05; with
-    full steps the image itself, then as much as the best radius suggests"""
+    noise: float = 0.05
+    """random starts are uniform in the image +- this share of the bounds' width; the paper only says random"""
     tol: float = 1e-3
     """relative excess of the objective; the paper's is 1e-2, for another test"""
     feasibility: float | None = None
@@ -108,14 +103,14 @@ class Pwcf(Attack):
         Returns:
             The attack.
         """
-        return cls(native=False, descend=False, loss=loss, tol=1e-4, name=name)
+        return cls(native=False, linearise=False, loss=loss, tol=1e-4, name=name)
 
     @property
     def about(self) -> str:
         loss = self.loss or "the problem's loss"
         forms = "native bounds" if self.native else "folded constraints" if self.fold else "unfolded constraints"
-        stage = "full steps first" if self.descend else "random starts"
-        return f"PWCF, the paper's method, on pwcf.minimize, {forms}, {stage}, {loss}, {self.starts} starts"
+        stage = "the linearised search first" if self.linearise else f"{self.starts} random starts"
+        return f"PWCF, the paper's method, on pwcf.minimize, {forms}, {stage}, {loss}"
 
     def unsupported_reason(self, problem: Problem, classes: int | None) -> str | None:
         return needs_slope(problem)
@@ -124,8 +119,8 @@ class Pwcf(Attack):
         evaluations = (task.budget - CHECKS - repairs(task)) // EVALUATION
         if evaluations < 1 or task.images.shape[0] == 0:
             return Answer(task.images)
-        if self.descend:
-            return self._descended(task, evaluations)
+        if self.linearise:
+            return self._linearised_first(task, evaluations)
         k = self._first_iterations(task)
         R = max(1, min(self.starts, evaluations // (2 * min(k, max(LEAST_EVALUATIONS, evaluations // 8)))))
         some = samples_at_once(task, R, self.native)
@@ -138,34 +133,34 @@ class Pwcf(Attack):
     def _first_iterations(self, task: Task) -> int:
         return self.first_iterations or (20 if isinstance(task.problem, MaxLoss) else 50)
 
-    # ---- stage 1 by full steps --------------------------------------------------------------------
+    # ---- stage 1 by the linearised search ---------------------------------------------------------
 
-    def _descended(self, task: Task, evaluations: int) -> Answer:
-        """Full steps, and from the nearest point the solver; in max-loss for the samples without an answer alone."""
-        descent = Descent(task, self.starts, self.aim, self.noise)
-        largest = isinstance(task.problem, MaxLoss) and not task.problem.clip
-        left = evaluations - int((LARGEST_DESCENT if largest else DESCENT) * evaluations)
-        left += descent.run(evaluations - left, self.first_iterations)
+    def _linearised_first(self, task: Task, evaluations: int) -> Answer:
+        """The linearised search, and from its nearest point the solver; in max-loss where that is no answer yet."""
+        problem = task.problem
+        largest = isinstance(problem, MaxLoss) and not problem.clip
+        search = LinearisedSearch(replace(task, budget=int((LARGEST if largest else LINEARISED) * task.budget)))
+        answer = search.run()
+        left = evaluations - math.ceil(search.task.budget / EVALUATION)
+        points, nearest = answer.points, answer.diagnostics.nearest
+        assert nearest is not None
         if largest:
             steps = int(CLIMB * left)
-            climbed, _ = climb(task, descent.points.view_as(task.images), steps, self.loss)
-            descent.points, left = climbed.flatten(1), left - steps
-        points, shape = descent.points.clone(), task.images.shape
-        diagnostics = Diagnostics(searches=descent.searches)
-        max_loss = isinstance(task.problem, MaxLoss)
-        if max_loss:
-            diagnostics = replace(diagnostics, nearest=descent.radius)
-        todo = torch.ones_like(descent.radius, dtype=torch.bool)
-        if isinstance(task.problem, MaxLoss) and task.problem.clip:
-            todo = ~descent.broken()
+            points, left = climb(task, points, steps, self.loss)[0], left - steps
+        points = points.flatten(1).clone()
+        max_loss = isinstance(problem, MaxLoss)
+        # What the search saw misclassified are its own points, which the solver's are not.
+        diagnostics = replace(answer.diagnostics, seen=None)
+        todo = torch.ones_like(nearest, dtype=torch.bool)
+        if search.eps is not None and not largest:
+            todo = nearest > search.eps
         rows = todo.nonzero().squeeze(1)
         if left < 1 or len(rows) == 0:
-            return Answer(points.view(shape), diagnostics)
-        part = task.select(rows)
-        size = (points[rows] - descent.x0[rows]).abs().amax(1)
+            return Answer(points.view_as(task.images), diagnostics)
+        part, start, x = task.select(rows), points[rows], search.centre[rows]
+        size = (start - x).abs().amax(1)
         form = self._formulation(part, torch.where(size > 0, size, self._noise(task)))
-        start = points[rows]
-        blank = (start == descent.x0[rows]).all(1, keepdim=True)
+        blank = (start == x).all(1, keepdim=True)
         start = torch.where(blank, self._starts(part, form, 1)[0], start)
         further = None
         if max_loss:
@@ -173,11 +168,12 @@ class Pwcf(Attack):
             count = FURTHER_STARTS if not largest and left >= 4 * FURTHER_STARTS * FURTHER_ITERATIONS else 0
             further = Restarts(form.starts(self._starts(part, form, count)), FURTHER_ITERATIONS) if count else None
         else:
-            form.aim = descent.reached[rows]
-            form.seen.points, form.seen.best = start.clone(), descent.radius[rows].clone()
+            form.aim_at(start)
+            form.seen.points, form.seen.best = start.clone(), nearest[rows].clone()
         solution = self._minimize(form, form.variables(start), left, further)
         points[rows] = self._best(form, solution)
-        return Answer(points.view(shape), diagnostics if max_loss else replace(diagnostics, solver=ending(solution)))
+        diagnostics = diagnostics if max_loss else replace(diagnostics, solver=ending(solution))
+        return Answer(points.view_as(task.images), diagnostics)
 
     # ---- stage 1 by the solver --------------------------------------------------------------------
 
@@ -192,7 +188,7 @@ class Pwcf(Attack):
 
     def _noise(self, task: Task) -> float:
         lower, upper = task.model.bounds
-        return (NOISE if self.noise is None else self.noise) * (upper - lower)
+        return self.noise * (upper - lower)
 
     def _starts(self, task: Task, form: Formulation, R: int) -> Tensor:
         """(R, n samples, entries) random points about the images, inside the box and, for max-loss, within eps."""

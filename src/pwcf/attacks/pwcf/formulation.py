@@ -113,6 +113,12 @@ class Formulation:
         """z (R, b, m) of several flat points of every sample (R, b, n)."""
         return torch.stack([self.variables(some) for some in points])
 
+    @torch.no_grad()
+    def aim_at(self, points: Tensor) -> None:
+        """Min-radius: the classes that flat points (n, entries) have, or would have next: one forward pass."""
+        logits = self.task.model.logits(points.view(-1, *self.shape), self.task.samples)
+        self.aim = mask_label(logits, self.task.labels).argmax(1)
+
     # ---- functions --------------------------------------------------------------------------------
 
     def objective(self, z: Tensor, rows: Tensor) -> Tensor:

@@ -6,12 +6,16 @@ take: these look for the nearest point, which is more than is asked for.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from pwcf.attacks.base import ANY
 from pwcf.attacks.feasible_set import FeasibleSet
-from pwcf.attacks.linearised.search import LinearisedSearch
 from pwcf.metrics import HasDualNorm, HasHalfspaceStep, Metric
+
+if TYPE_CHECKING:
+    from pwcf.attacks.linearised.search import LinearisedSearch
 
 # Steps have the usual lengths 1, 2/3, 1/2. Further ones break few more.
 STEPS = 3

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pwcf import MaxLoss, evaluate
-from pwcf.attacks.lmn import farthest_points
+from pwcf.attacks.linearised import farthest_points
 from pwcf.metrics import Custom, as_metric
 
 N = 30
