@@ -100,3 +100,24 @@ def test_a_reader_that_leaves_ends_a_command_quietly(words: list[str]) -> None:
     done = subprocess.run([sys.executable, "-m", "pwcf.cli", *words], stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "--budget", "1e4"], "'--budget': expected an integer, found '1e4' (pwcf run --help)"),
+        (["run", "--attack", "apgd"], "No such option: --attack (Possible options: --attacks"),
+        (["show"], "Missing argument 'RUN...'. (pwcf show --help)"),
+        (["shw"], "Did you mean 'show'? (pwcf --help)"),
+    ],
+)
+def test_a_slip_is_answered_with_what_was_expected_and_where_it_is_explained(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_python_runs_the_package_as_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "pwcf", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()[0], done.stderr) == (0, "pwcf", "")

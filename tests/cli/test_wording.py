@@ -99,6 +99,9 @@ def test_nobody_wins_between_different_questions(runs: Place, other: str, capsys
     assert [(each["best"], each["alone"]) for each in content["runs"].values()] == [(None, None)] * 2
     own = pwcf.load_run(runs.path / "l2").radius
     assert content["runs"]["l2"]["mean_radius"] == pytest.approx(float(own[own > 0].mean()))
+    alone, content = compared(runs, capsys, "l2")  # against nobody
+    assert "alone" not in alone
+    assert [(each["best"], each["alone"]) for each in content["runs"].values()] == [(None, None)]
     _, same = compared(runs, capsys, "eps", "ce")  # the loss is a way to search, not another question
     assert None not in [each["best"] for each in same["runs"].values()]
 

@@ -32,6 +32,8 @@ ORDER = (
 SHARED = ("linearised",)
 """folders of attacks that are no attack: what several have in common"""
 FRONT = "the package's own __init__.py"
+COMMAND = Path("__main__.py")
+"""``python -m pwcf``, a part of the command line that Python wants at the top"""
 
 
 def targets(tree: ast.AST, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -64,8 +66,10 @@ def violations(root: Path) -> list[str]:
     for path in sorted(root.rglob("*.py")):
         place = path.relative_to(root)
         folder = place.parts[0] if len(place.parts) > 1 else None
-        if folder is None and place.name != "__init__.py":
-            found.append(f"{place}: modules live in folders; only __init__.py stands at the top")
+        if place == COMMAND:
+            folder = "cli"
+        elif folder is None and place.name != "__init__.py":
+            found.append(f"{place}: modules live in folders; only __init__.py and __main__.py stand at the top")
         if folder is not None and folder not in ORDER:
             found.append(f"{place}: folder {folder} is not in the order")
             continue
@@ -149,6 +153,7 @@ def package_with(root: Path, place: str, code: str) -> Path:
         ("attacks/fab/deep/search.py", "from pwcf.attacks.apgd import Apgd"),
         ("extras/__init__.py", ""),
         ("helpers.py", ""),
+        ("metrics/a.py", "import pwcf.__main__"),
     ],
 )
 def test_the_check_catches(tmp_path, place, code):
@@ -168,6 +173,7 @@ def test_the_check_catches(tmp_path, place, code):
         ("attacks/registry.py", "from pwcf.attacks.apgd import Apgd\nfrom pwcf.attacks.fab import Fab"),
         ("cli/main.py", "import pwcf\nfrom pwcf import evaluate\nfrom pwcf.report import html"),
         ("cli/__main__.py", "from pwcf.cli.main import main"),
+        ("__main__.py", "from pwcf.cli import main"),
         ("__init__.py", "from pwcf.attacks import minimize\nfrom .metrics import ineq"),
     ],
 )

@@ -80,6 +80,12 @@ def robust_text(targeted: bool) -> str:
     return "wanted class not reached" if targeted else "robust accuracy"
 
 
+def sweep_text(shares: Sequence[float], eps: Sequence[float], metric: str) -> str:
+    """Robust accuracy at several eps: ``62.5% at 0.5, 27.5% at 1 (l2; upper bounds)``."""
+    told = (f"{share_text(share)} at {eps_text(each)}" for share, each in zip(shares, eps, strict=True))
+    return f"{', '.join(told)} ({metric}; upper bounds)"
+
+
 def status_text(counts: Mapping[str, int], targeted: bool) -> str:
     """How many samples ended how: ``converged 18, already-misclassified 2``."""
     names = {"already-misclassified": "already-of-the-wanted-class"} if targeted else {}

@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -89,7 +89,7 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, UserError):
         text = str(error)
     elif hasattr(error, "format_message"):  # a word that is no option, a value that is no number
-        text = f"{error.format_message()} (pwcf --help)"
+        text = f"{error.format_message()} ({_help(getattr(error, 'ctx', None))})"
     elif isinstance(error, OSError) and error.filename and error.strerror:  # a name too long, a disk that fails
         text = f"{brief(str(error.filename))}: {error.strerror}; check the name and the disk"
     else:
@@ -97,6 +97,11 @@ def _sentence(error: Exception) -> str:
             traceback.print_exc()
         text = f"{type(error).__name__}: {one_line(error)} ({TRACEBACK}=1 shows where)"
     return " ".join(text.split())
+
+
+def _help(context: Any) -> str:
+    """Where the options are explained: those of a command by its own help."""
+    return f"pwcf {context.info_name} --help" if getattr(context, "parent", None) else "pwcf --help"
 
 
 def _say(sentence: str, code: int) -> int:

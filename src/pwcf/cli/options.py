@@ -63,6 +63,7 @@ def with_options(
             rich_help_panel=PANELS[each.metadata["group"]],
             show_default=False,
             metavar=_metavar(plain, repeated),
+            parser=_whole_number if plain == "int" else None,
         )
         annotation: Any = Annotated[_kind(plain, repeated), option]
         parameters.append(inspect.Parameter(each.name, kind, default=None, annotation=annotation))
@@ -144,6 +145,13 @@ def _kind(plain: str, repeated: bool) -> Any:
         return list[str] | None
     kind = {"str": str, "int": int, "float": str, "bool": bool}[plain]
     return list[kind] | None if repeated else kind | None  # type: ignore[valid-type]
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"expected an integer, found {brief(text)}") from None
 
 
 def _default(each: Any) -> Any:

@@ -23,6 +23,7 @@ from pwcf._common.wording import (
     robust_text,
     share_text,
     status_text,
+    sweep_text,
 )
 from pwcf.cli.console import CommandError, console, safe, table
 from pwcf.runs import Header, RunFolder, RunSummary, find_runs, header_from, summarize
@@ -85,9 +86,8 @@ def print_summary(header: Header, summary: RunSummary) -> None:
     elif summary.attacked:
         lines.append(["radius", radius_text(summary.radius, summary.found, summary.attacked)])
     if summary.robust_at:
-        shares = zip(summary.robust_at, summary.eps, strict=True)
-        told = ", ".join(f"{share_text(share)} at {eps_text(eps)}" for share, eps in shares)
-        lines.append([robust_text(targeted), f"{told} ({header.settings.metric}; upper bounds)"])
+        told = sweep_text(summary.robust_at, summary.eps, header.settings.metric)
+        lines.append([robust_text(targeted), told])
     if summary.near:
         lines.append(["not broken", nearest_text(summary.near)])
     if summary.largest_loss:

@@ -51,6 +51,7 @@ def compare_runs(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> 
         those that every run attacked and found one for, and ``median_radius`` over those that every run attacked.
         ``best`` and ``alone`` count samples (``alone``: ``statistics.broken_alone``). Where the runs answer different
         questions their radii are no match: ``best`` and ``alone`` are None, and the radii are over each run's own.
+        Of a single run they are None, too.
 
     Raises:
         RunError: the runs share no sample.
@@ -74,6 +75,7 @@ def compare_runs(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> 
     everywhere = broken.all(0) & by_all
     alone, least = statistics.broken_alone(broken, by_all), radius.min(0)
     match = len({_asked(header) for header in headers}) == 1
+    contest = match and len(headers) > 1
     runs = []
     for i, (header, each) in enumerate(zip(headers, columns, strict=True)):
         status, max_loss = each["status"], header.settings.eps is not None
@@ -87,8 +89,8 @@ def compare_runs(headers: Sequence[Header], tables: Sequence[pyarrow.Table]) -> 
             "robust_accuracy": statistics.robust_accuracy(status, broken[i]) if max_loss else None,
             "mean_radius": float(radius[i][some].mean()) if some.any() and not max_loss else None,
             "median_radius": statistics.median(radius[i][whole]) if whole.any() and not max_loss else None,
-            "best": int((broken[i] & attacked[i] & (radius[i] <= least * (1 + SAME))).sum()) if match else None,
-            "alone": alone[i] if match else None,
+            "best": int((broken[i] & attacked[i] & (radius[i] <= least * (1 + SAME))).sum()) if contest else None,
+            "alone": alone[i] if contest else None,
             "passes": statistics.mean_passes(status, each["forward"] + each["backward"]),
             "seconds": float(each["seconds"].sum()),
         })  # fmt: skip

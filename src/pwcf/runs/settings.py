@@ -100,8 +100,11 @@ class Settings:
         self._one_of("order", (None, *ORDERS))
         self._one_of("tracker", (None, "tensorboard"))
         if (self.question == "max-loss") != (self.eps is not None):
-            expected = "a number, for max-loss asks within it" if self.eps is None else "none, min-radius has no eps"
-            raise RunError(f"eps: expected {expected}; found {brief(self.eps)}")
+            if self.eps is None:
+                raise RunError(
+                    "eps: expected a number or a fraction like 8/255, which max-loss asks within; found none"
+                )
+            raise RunError(f"eps: expected none, min-radius has no eps; found {brief(self.eps)}")
         for name in ("budget", "limit", "resize", "crop", "threads", "batch", "chunk", "workers", "restarts"):
             value = getattr(self, name)
             if value is not None and not 1 <= value <= LARGEST:
