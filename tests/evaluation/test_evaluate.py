@@ -328,7 +328,7 @@ def test_progress_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
         ({"attacks": []}, ValueError, "attacks: expected at least one"),
         ({"attacks": ["nonsense"]}, ValueError, "attacks: expected names"),
         ({"attacks": [3]}, TypeError, "attacks: expected names"),
-        ({"problem": "l2"}, TypeError, "problem: expected MinRadius"),
+        ({"problem": "l2"}, TypeError, "problem: expected MinRadius.*, found 'l2'"),
         ({"mask": torch.ones(N)}, TypeError, "mask: expected a bool"),
         ({"mask": torch.ones(5, dtype=torch.bool)}, ValueError, "mask: expected a shape"),
         ({"images": 2 * torch.ones(ROWS, 2, 3, 4)}, ValueError, "images: expected values within bounds"),
@@ -353,6 +353,8 @@ def test_robust_accuracy_needs_an_eps() -> None:
         _ = run.robust_accuracy
     middle = float(run.radius.median()) + 1e-9
     assert run.robust_accuracy_at(middle) == 0.5
+    with pytest.raises(TypeError, match="eps: expected a number, found '8/255'"):
+        run.robust_accuracy_at("8/255")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("problem", [MinRadius("l2"), MaxLoss("linf", 0.02)])

@@ -109,6 +109,7 @@ WRONG = {
     "8 bits in a loader": ([Endless(lambda i: ((IMAGES[i] * 255).byte(), 0))], "divide 8-bit images by 255"),
     "fewer labels": ([IMAGES.numpy(), LABELS[:3].numpy()], r"one label per image, shape \(6,\), found \(3,\)"),
     "float labels": ([IMAGES.numpy(), LABELS.numpy() + 0.5], "labels: expected integers"),
+    "names of classes": ([IMAGES.numpy(), ["cat"] * 6], "labels: expected the numbers of classes, found str"),
     "no labels": ([IMAGES], "labels: expected one label per image, found none"),
     "labels twice": ([DataLoader(Endless()), LABELS], "labels: expected none beside a DataLoader"),
     "nothing": ([[]], "images: expected samples, found none"),

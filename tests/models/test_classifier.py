@@ -104,6 +104,7 @@ def test_gradients_come_under_no_grad_too() -> None:
     ("arguments", "message"),
     [
         ({"model": 3}, "model: expected a callable"),
+        ({"model": torch.nn.Flatten}, r"found the class Flatten; give Flatten\(\)"),
         ({"bounds": (1, 0)}, "bounds: expected finite numbers, lowest < highest"),
         ({"bounds": "01x"}, "bounds: expected two numbers"),
         ({"mean": 0.5}, "mean, std: expected both or neither, found mean alone"),
@@ -128,7 +129,8 @@ def test_wrong_outputs_are_named() -> None:
 @pytest.mark.parametrize(
     ("images", "labels", "message"),
     [
-        (torch.rand(4, 12) * 255, torch.zeros(4).long(), r"images: expected values within bounds \(0, 1\)"),
+        (torch.full((4, 12), 255.0), torch.zeros(4).long(), r"look like 8-bit values: divide by 255"),
+        (torch.rand(4, 12) * 3, torch.zeros(4).long(), r"within bounds \(0, 1\).*before normalisation"),
         (torch.randint(0, 255, (4, 12)), torch.zeros(4).long(), "images: expected floating point"),
         (torch.rand(4, 12), torch.full((4,), 3), "labels: expected 0 to 2 for a model with 3 classes"),
         (torch.rand(4, 12), torch.zeros(5).long(), r"labels: expected one label per image, shape \(4,\)"),

@@ -23,7 +23,7 @@ def test_questions_say_what_they_ask() -> None:
     [
         ({"eps": -1.0}, "eps: expected finite values >= 0"),
         ({"eps": math.nan}, "eps: expected finite values >= 0"),
-        ({"eps": "8/255"}, "eps: expected a number or a tensor"),
+        ({"eps": "8/255"}, r"eps: expected a number or a tensor \(n,\), found '8/255'"),
         ({"eps": torch.ones(2, 2)}, "eps: expected finite values"),
         ({"eps": 1.0, "loss": "hinge"}, "loss: expected one of"),
         ({"eps": 1.0, "metric": "l0.5"}, "metric: expected"),

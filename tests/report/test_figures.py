@@ -111,6 +111,18 @@ def test_crossings_of_models_are_marked_and_named() -> None:
     assert "1: from 2 on steep is above flat" in texts_of(figure)
 
 
+def test_crossings_have_the_names_of_the_legend(place: Place) -> None:
+    """Models of one class, given in Python, have no names of their own."""
+    x = torch.rand(24, 2, generator=torch.Generator().manual_seed(0))
+    nets = [lambda x, far=far: torch.stack((x[:, 0] - far, x[:, 1] * 0), 1) for far in (0.2, 0.6)]
+    runs = {
+        name: pwcf.evaluate(net, x, net(x).argmax(1), pwcf.MinRadius("l2"), budget=60)
+        for name, net in zip(("near", "far"), nets, strict=True)
+    }
+    said = texts_of(figures.accuracy_curves(runs))
+    assert re.search("1: from .* on (near is above far|far is above near)", said), said
+
+
 def test_attacks_on_one_model_do_not_cross(place: Place) -> None:
     runs = named(place, "lmn", "fab", "other")
     figure = figures.accuracy_curves(runs)

@@ -15,7 +15,7 @@ import torch
 
 import pwcf
 from pwcf import analysis
-from pwcf._common.wording import gain_text, largest_loss_text, nearest_text, radius_text
+from pwcf._common.wording import gain_text, largest_loss_text, nearest_text, radius_text, sweep_text
 from pwcf.cli import main
 from pwcf.cli.progress import Tally
 from pwcf.report import TABLES, Choices, figures, tables
@@ -77,6 +77,10 @@ def test_every_place_shows_the_same_numbers(place: Place, name: str, capsys: pyt
     assert f"verified: {told['found']} of {told['attacked']} attacked" in summary
     assert f"passes per attacked sample: {told['passes']:.0f};" in summary
     assert summary.startswith(told["question"] + ": 30 samples")
+
+    if name != "loss":
+        assert told["eps"]
+        assert f"robust accuracy: {sweep_text(told['robust_at'], told['eps'], run.problem.metric.name)}" in summary
 
     table = tables.overview_table({"it": run})
     row = dict(zip(table.columns, table.rows[0], strict=True))

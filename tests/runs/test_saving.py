@@ -3,6 +3,7 @@
 import copy
 import html
 import pickle
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -280,6 +281,7 @@ def test_a_notebook_shows_headline_and_examples(run: Run, folder: Path) -> None:
     sentence = f"Half of the {N - 1} attacked samples have a misclassified point within l2 distance"
     assert sentence in html.unescape(text)
     assert sentence in (folder.parent / "page.html").read_text()  # one wording
+    assert re.search(r"Robust accuracy: [\d.]+% at .* \(l2; upper bounds\)\.", text)
     assert text.count('<img src="data:image/png;base64,') == 15
     assert "&lt;d&gt;" in pwcf.load_run(folder)._repr_html_()
     assert "<d>" not in pwcf.load_run(folder)._repr_html_()

@@ -88,7 +88,8 @@ def evaluate(
     if problem is None and isinstance(labels, (MinRadius, MaxLoss)):  # a DataLoader has its own labels
         labels, problem = None, labels
     if not isinstance(problem, (MinRadius, MaxLoss)):
-        raise TypeError(f"problem: expected MinRadius(...) or MaxLoss(...), found {type(problem).__name__}")
+        found = repr(problem) if isinstance(problem, str) else type(problem).__name__
+        raise TypeError(f'problem: expected MinRadius(...) or MaxLoss(...), such as MinRadius("l2"), found {found}')
     for number in budget if isinstance(budget, Sequence) else [budget]:
         if number is not None:
             _check_count("budget", number, LEAST_BUDGET * classifier.samples)

@@ -123,7 +123,8 @@ def _as_tensor(name: str, value: Any, number: int) -> Tensor:
         return torch.tensor(value)
     except (TypeError, ValueError, RuntimeError):
         hint = "; give the set a transform to tensors in [0, 1], such as ToTensor()" if name == "images" else ""
-        raise TypeError(f"{name}: expected tensors or arrays, found {_kind(value)} (item {number}){hint}") from None
+        expected = "the numbers of classes" if isinstance(value, str) and name == "labels" else "tensors or arrays"
+        raise TypeError(f"{name}: expected {expected}, found {_kind(value)} (item {number}){hint}") from None
 
 
 def _kind(value: object) -> str:

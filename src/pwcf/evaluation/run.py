@@ -14,6 +14,8 @@ from torch import Tensor
 
 from pwcf._common import later, statistics
 from pwcf._common.status import Status
+from pwcf._common.text import brief
+from pwcf._common.usual_eps import usual_eps
 from pwcf._common.wording import (
     clean_text,
     gain_text,
@@ -23,6 +25,7 @@ from pwcf._common.wording import (
     robust_text,
     share_text,
     status_text,
+    sweep_text,
 )
 from pwcf.attacks import Attack
 from pwcf.models import Classifier, Passes
@@ -172,7 +175,11 @@ class Run:
 
     def robust_accuracy_at(self, eps: float) -> float:
         """Share of samples whose radius is above eps: one min-radius run answers for every eps."""
-        return statistics.robust_accuracy_at(self._status_values, self.radius.cpu().numpy(), eps)
+        try:
+            within = float(eps)
+        except (TypeError, ValueError):
+            raise TypeError(f"eps: expected a number, found {brief(eps)}") from None
+        return statistics.robust_accuracy_at(self._status_values, self.radius.cpu().numpy(), within)
 
     def save(self, folder: str | os.PathLike[str], *, model: str | None = None, classes: Sequence[str] = ()) -> Path:
         """Write the run to a folder, as ``pwcf run`` does: ``pwcf.load_run`` and the commands that read runs open it.
@@ -291,6 +298,12 @@ class Run:
         columns = self.adversarial.cpu().numpy(), self.loss.cpu().numpy()
         return statistics.largest_loss(self._status_values, *columns, self.problem.targeted)
 
+    def _told_eps(self) -> list[float]:
+        """Where the summary of a min-radius run tells its robust accuracy."""
+        status, bounds = self._status_values, (0.0, 1.0) if self.asked is None else self.asked.bounds
+        radii = self.radius.cpu().numpy()[statistics.attacked(status)]
+        return usual_eps(self.problem.metric.name, self.x_adv.shape[1:], bounds, [radii])
+
     def summary(self) -> str:
         """A few lines for a person; the numbers are those of ``pwcf show``."""
         status, targeted = self._status_values, self.problem.targeted
@@ -306,6 +319,9 @@ class Run:
         elif attacked.any():
             radii = statistics.radius_figures(status, self.adversarial.cpu().numpy(), self.radius.cpu().numpy())
             lines.append(f"  radius: {radius_text(radii, int(found.sum()), int(attacked.sum()))}")
+            if eps := self._told_eps():
+                shares = [self.robust_accuracy_at(each) for each in eps]
+                lines.append(f"  {robust_text(targeted)}: {sweep_text(shares, eps, self.problem.metric.name)}")
             if found.any():
                 lines.append(f"  evidence: {gain_text(statistics.median(self.evidence.gain.cpu().numpy()[found]))}")
         if len(self.contributions) > 1:

@@ -10,6 +10,8 @@ from pwcf.models.classifier import Classifier, CountedClassifier, out_of_memory
 
 # Rows that are enough to see a mistake of the set-up.
 ENOUGH = 32
+# The largest value of an 8-bit image.
+LEVELS = 255
 # Mean logits of a random model that change by more, relative to the largest, are means of too few.
 NOISY = 0.1
 
@@ -42,9 +44,11 @@ def check_inputs(classifier: Classifier, images: Tensor, labels: Tensor) -> int 
     lower, upper = classifier.bounds
     if bool((images < lower).any() or (images > upper).any()):
         low, high = float(images.min()), float(images.max())
+        advice = "give bounds=, or images before normalisation with mean= and std= to Classifier"
+        if (lower, upper) == (0, 1) and low >= 0 and LEVELS / 2 < high <= LEVELS:
+            advice = f"these look like 8-bit values: divide by {LEVELS}, or give bounds= if the model takes them so"
         raise ValueError(
-            f"images: expected values within bounds ({lower:g}, {upper:g}), found {low:g} to {high:g}; give bounds=, "
-            "or images before normalisation with mean= and std= to Classifier"
+            f"images: expected values within bounds ({lower:g}, {upper:g}), found {low:g} to {high:g}; {advice}"
         )
     classes = count_classes(classifier, images)
     if int(labels.min()) < 0 or int(labels.max()) >= classes:

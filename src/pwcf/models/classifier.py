@@ -37,6 +37,9 @@ class Classifier:
     ) -> None:
         if not callable(model):
             raise TypeError(f"model: expected a callable that returns logits, found {type(model).__name__}")
+        if isinstance(model, type):
+            name = model.__name__
+            raise TypeError(f"model: expected a callable that returns logits, found the class {name}; give {name}()")
         lower, upper = _checked_bounds(bounds)
         if (mean is None) != (std is None):
             given = "mean" if std is None else "std"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pwcf._common.text import brief
 from pwcf._common.wording import question_text
 from pwcf.losses import as_loss, margin
 from pwcf.metrics import Distance, Metric, as_metric
@@ -98,7 +99,7 @@ class MaxLoss:
         clip: bool = True,
     ) -> None:
         if isinstance(eps, bool) or not isinstance(eps, (int, float, Tensor)):
-            raise TypeError(f"eps: expected a number or a tensor (n,), found {type(eps).__name__}")
+            raise TypeError(f"eps: expected a number or a tensor (n,), found {brief(eps)}")
         values = torch.as_tensor(eps, dtype=torch.float64)
         if values.dim() > 1 or not bool(((values >= 0) & torch.isfinite(values)).all()):
             raise ValueError(f"eps: expected finite values >= 0, a number or a tensor (n,), found {eps!r}")

@@ -7,8 +7,10 @@ import html
 from torch import Tensor
 
 from pwcf._common import statistics
-from pwcf.analysis import found_in, question_title
+from pwcf._common.wording import robust_text, sweep_text
+from pwcf.analysis import eps_sweep, found_in, metric_name, question_title
 from pwcf.evaluation import Run
+from pwcf.problems import MinRadius
 from pwcf.report.page import headline
 from pwcf.report.page.gallery import are_images, perturbation_of, picture_of
 from pwcf.report.page.runs import PageRun, load_runs
@@ -28,7 +30,7 @@ def html_of(run: Run) -> str:
     (shown,) = load_runs([found])
     (card,) = headline.cards([shown])
     (said,) = card["runs"]
-    sentences = [said["sentence"], *said["evidence"]]
+    sentences = [said["sentence"], *_sweep(found), *said["evidence"]]
     parts = [
         f"<strong>{html.escape(question_title(found))}</strong>",
         f"<p>{html.escape(' '.join(sentences))}</p>",
@@ -36,6 +38,15 @@ def html_of(run: Run) -> str:
         _examples(shown),
     ]
     return f"<div>{''.join(parts)}</div>"
+
+
+def _sweep(run: Run) -> list[str]:
+    """Robust accuracy at the usual eps in a sentence, of a min-radius run: max-loss has said it at its own."""
+    points = eps_sweep(run) if isinstance(run.problem, MinRadius) else []
+    if not points:
+        return []
+    told = sweep_text([each.robust for each in points], [each.eps for each in points], metric_name(run))
+    return [f"{robust_text(run.problem.targeted).capitalize()}: {told}."]
 
 
 def _examples(shown: PageRun) -> str:

@@ -11,7 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pwcf._common import statistics
 from pwcf._common.status import Status
+from pwcf._common.usual_eps import usual_eps
 from pwcf.evaluation import Contribution, Run
 from pwcf.metrics import Custom, Metric, as_metric
 from pwcf.models import Passes
@@ -51,6 +53,11 @@ class RecordedRun(Run):
         assert isinstance(chosen, RecordedRun)
         x_adv = chosen.x_adv if len(self.x_adv) else self.x_adv
         return replace(chosen, x_adv=x_adv, rows=self.rows.take(rows.numpy()), index=self.index[rows])
+
+    def _told_eps(self) -> list[float]:
+        asked = self.header.settings
+        radii = self.radius.numpy()[statistics.attacked(self._status_values)]
+        return asked.accuracy_at or usual_eps(asked.metric, self.header.shape, asked.bounds, [radii])
 
     @property
     def complete(self) -> bool:

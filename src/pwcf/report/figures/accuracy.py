@@ -13,7 +13,6 @@ from pwcf.analysis import (
     by_topic,
     curve_of,
     curve_panel,
-    model_names,
     names_without_question,
     takes_runs,
 )
@@ -93,7 +92,7 @@ def _panel(
             [place], [point.robust], yerr=spread, fmt=style.marker, color=style.colour, markersize=4, capsize=2,
             elinewidth=0.8, markeredgecolor="white", markeredgewidth=0.4, zorder=style.order + 5, label=short[name],
         )  # fmt: skip
-    notes = _mark(axis, shown, model_names(curves))
+    notes = _mark(axis, shown, short)
     if shown.beyond:
         notes.append(f"{shown.beyond} radii lie beyond the axis")
     axis.set(xlim=(0, end), ylim=(-0.03, 1.03), title=metric_label(metric))
@@ -110,8 +109,8 @@ def _beside(eps: list[float], end: float) -> list[float]:
     return places
 
 
-def _mark(axis: Axes, shown: CurvePanel, models: Mapping[str, str]) -> list[str]:
-    """Draw numbered rings at crossings; returns the sentences that belong to the numbers."""
+def _mark(axis: Axes, shown: CurvePanel, short: Mapping[str, str]) -> list[str]:
+    """Draw numbered rings at crossings; returns the sentences that belong to the numbers, with the legend's names."""
     notes = []
     for i, crossing in enumerate(shown.crossings, 1):
         axis.plot(
@@ -122,8 +121,8 @@ def _mark(axis: Axes, shown: CurvePanel, models: Mapping[str, str]) -> list[str]
             str(i), (crossing.eps, crossing.accuracy), xytext=(5, 4), textcoords="offset points", fontsize=7, zorder=21
         )
         notes.append(
-            f"{i}: from {crossing.eps:.3g} on {plain(models[crossing.after], 24)} is above "
-            f"{plain(models[crossing.before], 24)}"
+            f"{i}: from {crossing.eps:.3g} on {plain(short[crossing.after], 24)} is above "
+            f"{plain(short[crossing.before], 24)}"
         )
     if shown.more:
         notes.append(f"and {shown.more} more crossings")
