@@ -45,6 +45,14 @@ def offset(reference: Tensor, candidate: Tensor) -> Tensor:
     return moved(reference, candidate).norm(dim=1) + 1
 
 
+def negative(reference: Tensor, candidate: Tensor) -> Tensor:
+    return -moved(reference, candidate).norm(dim=1)
+
+
+def blind(reference: Tensor, candidate: Tensor) -> Tensor:
+    return moved(reference, candidate).norm(dim=1) * 0
+
+
 def smooth(reference: Tensor, candidate: Tensor) -> Tensor:
     return (moved(reference, candidate).square().sum(1) + 1e-6).sqrt()
 
@@ -66,6 +74,7 @@ def noisy(reference: Tensor, candidate: Tensor) -> Tensor:
         (batch_norm, "changes with the other rows of the batch"),
         (similarity, r"expected d\(x, x\) = 0, found 1 .*take 1 - similarity"),
         (offset, r"expected d\(x, x\) = 0, found 1 "),
+        (negative, r"expected distances >= 0, found -.*take 1 - similarity"),
     ],
 )
 @pytest.mark.parametrize("samples", [1, 5])
@@ -82,6 +91,11 @@ def test_randomness_is_warned_of_and_changes_no_random_number() -> None:
     (sentence,) = check_metric(Custom(noisy), IMAGES, BOX)
     assert "different distances for the same points" in sentence
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_distance_that_is_always_zero_is_warned_of() -> None:
+    (sentence,) = check_metric(Custom(blind), IMAGES, BOX)
+    assert "The metric blind is 0 between images and points far from them" in sentence
 
 
 @pytest.mark.parametrize("metric", [smooth, undefined_at_zero, "ssim", "lab", "l0", "l1.5", "linf"])

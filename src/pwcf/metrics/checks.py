@@ -1,4 +1,4 @@
-"""A look at a distance before it is used: rows that depend on each other, d(x, x) other than 0, and randomness."""
+"""A look at a distance before it is used: below 0, always 0, rows that mix, d(x, x) other than 0, and randomness."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from pwcf.metrics.metric import Metric
+from pwcf.metrics.reference import refuse_negative
 
 # Rows that are looked at, and how far they are moved towards a corner of the box.
 MOVES = (0.1, 0.2, 0.3, 0.4)
@@ -50,6 +51,12 @@ def check_metric(metric: Metric, images: Tensor, bounds: tuple[float, float], ba
             f"metric {metric.name}: expected d(x, x) = 0, found {zero:.4g} beside distances of up to {size:.4g}; "
             "is it a similarity? take 1 - similarity"
         )
+    refuse_negative(metric, distance)
+    if size == 0:
+        return [
+            f"The metric {metric.name} is 0 between images and points far from them, so a radius of 0 means nothing. "
+            "Does it look at the candidate?"
+        ]
     if float((again - distance).abs().amax()) > ROUNDING * size:
         return [
             f"The metric {metric.name} gives different distances for the same points: it is random, so a radius "

@@ -80,12 +80,7 @@ class ReferenceDistance:
         self.count(rows, forward=2)  # nothing that was prepared: this is the independent look
         parts = zip(torch.split(images, self.batch), torch.split(points, self.batch), strict=True)
         distances = torch.cat([self.metric.distance64(*pair) for pair in parts])
-        # A similarity, perhaps, or a sign turned round: its "nearest" point would be the farthest.
-        if bool((distances < -ROUNDING).any()):
-            raise ValueError(
-                f"metric {self.metric.name}: expected distances >= 0, found {float(distances.min()):.4g}; is it a "
-                "similarity? take 1 - similarity"
-            )
+        refuse_negative(self.metric, distances)
         return distances
 
     def in_float64(self) -> ReferenceDistance:
@@ -140,3 +135,12 @@ def shrink_to_eps(
         lambda share: ~(distance(on_the_way(share)) > eps), torch.zeros_like(eps), torch.ones_like(eps), TOWARDS
     )
     return torch.where(per_row(outside, images), torch.clamp(on_the_way(share), *box), points)
+
+
+def refuse_negative(metric: Metric, distances: Tensor) -> None:
+    """Raise where a distance is negative: a similarity, perhaps, whose "nearest" point would be the farthest."""
+    if bool((distances < -ROUNDING).any()):
+        raise ValueError(
+            f"metric {metric.name}: expected distances >= 0, found {float(distances.min()):.4g}; is it a similarity? "
+            "take 1 - similarity"
+        )
