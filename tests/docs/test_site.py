@@ -11,6 +11,8 @@ from types import ModuleType
 
 import pytest
 
+from browser import started
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -51,6 +53,20 @@ def test_the_site_fetches_nothing_from_elsewhere(site: Path) -> None:
         )
         assert fetched
         assert not [address for address in fetched if re.match(r"(https?:)?//", address)], page
+
+
+def test_pages_opened_from_the_disk_are_searched(site: Path) -> None:
+    """Where browsers start no workers, and fetch no index."""
+    asked: list[str] = []
+    with started() as browser:
+        page = browser.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto((site / "reference" / "evaluate.html").as_uri())
+        page.fill(".md-search__input", "coming from foolbox")
+        page.wait_for_selector(".md-search-result__link", timeout=10_000)
+        found = page.eval_on_selector_all(".md-search-result__link", "links => links.map((link) => link.href)")
+    assert any(link.startswith((site / "howto" / "foolbox.html").as_uri()) for link in found)
+    assert not [address for address in asked if not address.startswith(("file:", "data:"))]
 
 
 def test_the_reference_is_made_from_docstrings(site: Path) -> None:
