@@ -85,7 +85,7 @@ def test_the_bar_moves_during_the_first_chunk(
     first = [line for line in lines if " 0/16 " in line]
     assert len(set(first)) >= 2
     assert re.search(r"━.* 0/16 0:\d\d elapsed, \d+\.\d s\w*/s\w*, at most 0:\d\d left$", first[-1])
-    assert any(re.fullmatch(r"converged \d+; 8 under way at \d+", line) for line in lines)
+    assert any(re.fullmatch(r"converged \d+; 8 under way at \d+ passes", line) for line in lines)
     assert re.search(r" 8/16 0:\d\d elapsed, [\d.]+ s\w*/s\w*, 0:\d\d left$", "\n".join(lines), re.MULTILINE)
     assert re.fullmatch(r"found \d+/\d+, converged \d+, mean radius [\d.]+, \d+ passes", lines[-2] or lines[-1])
 
@@ -99,7 +99,7 @@ def test_a_log_has_a_plain_line_now_and_then(
     assert run_slow(slow, "out") == 0
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) >= 2
-    told = r"pwcf: 0 of 16 samples, 0:\d\d elapsed.*; converged \d+; 8 under way at \d+"
+    told = r"pwcf: 0 of 16 samples, 0:\d\d elapsed.*; converged \d+; 8 under way at \d+ passes"
     assert any(re.fullmatch(told, line) for line in lines)
     assert "\x1b" not in "".join(lines)
 
@@ -118,7 +118,7 @@ def test_the_time_left_is_told_by_what_samples_have_cost(monkeypatch: pytest.Mon
     # At most the whole budget: half, nothing, a quarter, and one that is finished.
     assert meter.done == pytest.approx(1.75)
     assert meter.times() == f"0:10 elapsed, 5.7 s/sample, at most {progress._clock(18.25 * 10 / 1.75)} left"
-    assert meter.figures() == "converged 1; 4 under way at 625"
+    assert meter.figures() == "converged 1; 4 under way at 625 passes"
     columns = {
         "index": np.arange(4), "status": ["converged"] * 4, "adversarial": [True] * 4, "radius": [0.5] * 4,
         "forward": [250] * 4, "backward": [250] * 4,

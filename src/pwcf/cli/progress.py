@@ -120,7 +120,8 @@ class Meter:
         # Never less than before: what is answered and not yet recorded is under way no longer.
         self.done = min(max(self.done, self.recorded + sum(shares)), self.total - self.before)
         self.converged = self.tally.converged + sum(each.converged for each in evaluations)
-        self.working = f"{len(shares)} under way at {sum(spent) / len(spent):.0f}" if spent else ""
+        unit = "" if self.tally.samples else " passes"  # which the figures of recorded samples name
+        self.working = f"{len(shares)} under way at {sum(spent) / len(spent):.0f}{unit}" if spent else ""
 
     def _cost(self, passes: int, budget: int) -> float:
         """Passes that a sample with so many may need: what those before it did; the first ones their budget.
