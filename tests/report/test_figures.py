@@ -25,6 +25,7 @@ from pwcf.cli import main
 from pwcf.report import Choices, figures, tables, write_figures
 from pwcf.report.figures.canvas import in_lines, metric_label, plain
 from pwcf.report.figures.pictures import draw_input, draw_perturbation
+from pwcf.report.page.payload import payload_of
 from pwcf.report.registry import FIGURES, TABLES, by_model, pairs_of, place_of
 from pwcf.report.style import BLUE, COLOURS, LINE_STYLES, VERMILION, plot_styles
 from pwcf.report.table_format import Table, escaped
@@ -109,6 +110,18 @@ def test_crossings_of_models_are_marked_and_named() -> None:
     ((x, y),) = lines_of(figure.axes[0], "_crossing")
     assert (x[0], y[0]) == (crossing.eps, crossing.accuracy) == (2, 0.25)
     assert "1: from 2 on steep is above flat" in texts_of(figure)
+
+
+def test_runs_about_different_samples_say_so_in_figure_and_page(place: Place) -> None:
+    runs = named(place, "lmn", "fab")
+    assert "different samples" not in texts_of(figures.accuracy_curves(runs))
+    assert [panel["different"] for panel in payload_of([*runs.values()]).content["sweeps"]] == [""]
+    name = next(iter(runs))
+    for some, number in ((range(5), "5 to 15"), (range(1, 16), "15 each")):
+        fewer = {key: run.select(torch.tensor(some if key == name else range(15))) for key, run in runs.items()}
+        said = f"the runs are about different samples ({number}), so their shares are no match"
+        assert said in texts_of(figures.accuracy_curves(fewer))
+        assert [panel["different"] for panel in payload_of([*fewer.values()]).content["sweeps"]] == [said]
 
 
 def test_crossings_have_the_names_of_the_legend(place: Place) -> None:

@@ -29,7 +29,7 @@ from pwcf.analysis.curves import (
     stable_crossings,
     wilson,
 )
-from pwcf.analysis.masks import align, attacked_in, converged_in, defined_in, found_in
+from pwcf.analysis.masks import align, attacked_in, converged_in, defined_in, different_samples, found_in
 from pwcf.analysis.naming import (
     NamedRuns,
     RunLabel,
@@ -133,6 +133,7 @@ __all__ = [
     "data_names",
     "defined_in",
     "describe",
+    "different_samples",
     "easiest",
     "eps_choices",
     "eps_sweep",

@@ -102,6 +102,24 @@ def shared_places(first: Run, second: Run) -> tuple[Tensor, Tensor]:
     return everyone, everyone
 
 
+def different_samples(runs: Sequence[Run]) -> str:
+    """Say that runs side by side are about different samples, so that a share of one is no match for another's.
+
+    Args:
+        runs: those that are shown together; of runs without records only the numbers of samples are known.
+
+    Returns:
+        A sentence without a full stop, the same in page and figures; "" where the samples are the same.
+    """
+    recorded = [run for run in runs if isinstance(run, RecordedRun)]
+    sets = {frozenset(sample_places(run.rows)) for run in recorded} if len(recorded) == len(runs) else set()
+    sizes = sorted({len(run.status) for run in runs})
+    if len(sizes) < 2 and len(sets) < 2:
+        return ""
+    number = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]} each"
+    return f"the runs are about different samples ({number}), so their shares are no match"
+
+
 def align(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     """Restrict runs to the samples that all of them have, in one order. A sample is known by its image and label.
 

@@ -13,6 +13,7 @@ from pwcf.analysis import (
     by_topic,
     curve_of,
     curve_panel,
+    different_samples,
     names_without_question,
     takes_runs,
 )
@@ -93,6 +94,8 @@ def _panel(
             elinewidth=0.8, markeredgecolor="white", markeredgewidth=0.4, zorder=style.order + 5, label=short[name],
         )  # fmt: skip
     notes = _mark(axis, shown, short)
+    if different := different_samples([*members.values()]):
+        notes.append(different)
     if shown.beyond:
         notes.append(f"{shown.beyond} radii lie beyond the axis")
     axis.set(xlim=(0, end), ylim=(-0.03, 1.03), title=metric_label(metric))

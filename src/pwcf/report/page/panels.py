@@ -25,6 +25,7 @@ from pwcf.analysis import (
     comparable_groups,
     curve_of,
     curve_panel,
+    different_samples,
     easiest,
     eps_sweep,
     eps_text,
@@ -84,6 +85,7 @@ def sweep_panels(runs: Sequence[PageRun], asked: Asked) -> list[dict[str, Any]]:
             rows.append({"run": i, "clean": runs[i].run.clean_accuracy, "cells": [cells.get(one) for one in eps]})
         panels.append({
             "metric": metric, "data": data, "targeted": targeted, "eps": [eps_text(one) for one in eps], "rows": rows,
+            "different": different_samples([each.run for _, each in members]),
         })  # fmt: skip
     return panels
 

@@ -32,6 +32,7 @@ function sweeps() {
       [{ head: 'eps', show: (run) => [runSwatch(run), names.get(run)] }, { head: panel.targeted ? 'not yet' : 'clean', show }, ...panel.eps.map((eps) => ({ head: eps, show }))],
       panel.rows.map((row) => [row.run, row.clean, ...row.cells.map((cell) => cell && cell.robust)]),
       { caption: `${panel.targeted ? 'Share that no attack turns into the wanted class' : 'Robust accuracy'} within ${panelTitle(panel.metric, { data: panel.data })}` }),
+    panel.different && h('p', { class: 'note' }, `Careful: ${panel.different}. pwcf compare takes the samples they share.`),
     asTable(table(
       [{ head: 'run', show: (run) => [runSwatch(run), names.get(run)] }, { head: 'eps' }, { head: 'robust', show: percent }, { head: '95% interval' }, { head: 'open' }].map((column) => ({ ...column, show: column.show && ((value) => column.show(value)) })),
       panel.rows.flatMap((row) => row.cells.filter(Boolean).map((cell) => [row.run, cell.at, cell.robust, `${percent(cell.low)} to ${percent(cell.high)}`, `${whole(cell.unsettled)} of ${whole(cell.samples)}`])),
