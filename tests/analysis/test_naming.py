@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 import pwcf
@@ -21,6 +22,8 @@ def test_runs_are_called_by_what_differs(place: Place) -> None:
     assert list(analysis.name_runs(runs[:1])) == ["net · l2"]
     assert list(analysis.name_runs([runs[0], runs[0]])) == ["net · l2", "net · l2 (2)"]
     assert list(analysis.name_runs([])) == []
+    with pytest.raises(TypeError, match="runs: expected runs, or paths of their folders, found int"):
+        analysis.gather(3)  # type: ignore[arg-type]
 
 
 def test_what_is_drawn_together_is_about_one_metric_one_aim_and_the_same_data(place: Place, tmp_path: Path) -> None:

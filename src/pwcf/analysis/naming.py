@@ -289,6 +289,8 @@ def list_runs(runs: RunsLike) -> list[RunLike]:
     """Whatever stands for runs, as a list."""
     if isinstance(runs, Mapping):
         return [*runs.values()]
+    if not isinstance(runs, (Run, str, os.PathLike, Iterable)):
+        raise TypeError(f"runs: expected runs, or paths of their folders, found {type(runs).__name__}")
     return [runs] if isinstance(runs, (Run, str, os.PathLike)) else [*runs]
 
 
