@@ -141,6 +141,18 @@ def test_the_doctor_looks_and_tests(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown["torch"] == torch.__version__
 
 
+@pytest.mark.parametrize(("load", "threads", "said"), [(7.25, 4, True), (7.25, 1, False), (0.5, 4, False)])
+def test_the_doctor_knows_a_busy_machine(
+    load: float, threads: int, said: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0), raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    assert main(["doctor"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert ("a load of 7.2 on 2 cores: 4 threads would wait" in text and "--threads 1" in text) is said
+
+
 def test_reading_a_run_needs_no_torch(two_runs: Place) -> None:
     """``pwcf show`` is to answer at once."""
     code = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from typing import Any
@@ -65,7 +66,20 @@ def _command(json: Json = False) -> None:
     shown.columns[1].justify = shown.columns[2].justify = "left"
     out.print(shown)
     out.print(f"\nself-test: {'[green]ok[/green]' if ok else '[red]failed[/red]'}, {said}")
+    if advice := _advice(torch.get_num_threads()):
+        out.print(f"[yellow]note[/yellow] {advice}")
     raise typer.Exit(0 if ok else 1)
+
+
+def _advice(threads: int) -> str:
+    """What to do on a machine that others keep busy: a thread that waits for a core holds up all the others."""
+    load, cores = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0, os.cpu_count() or 1
+    if threads == 1 or load <= cores:
+        return ""
+    return (
+        f"the machine is busy, a load of {load:.1f} on {cores} cores: {threads} threads would wait for each other; "
+        "give pwcf run --threads 1, in Python torch.set_num_threads(1)"
+    )
 
 
 def _install(name: str) -> str:
