@@ -76,6 +76,9 @@ def code_changes(place: Place) -> Found:
     for name in reached.MADE_OF_V:
         one, two = (reached.made_of(place.path / "made", name, value) for value in (1, 2))
         found[f"made of another value: {name}"] = None if one != two else "the same fingerprint"
+    for where in reached.BESIDE:
+        one, two = (reached.beside(place.path / f"beside{i}", where, f"return {x}") for i, x in enumerate(("x", "-x")))
+        found[f"other code in: {where}"] = None if one != two else "the same fingerprint"
     for file, old, new in reached.CHANGES:
         files = {file: reached.FILES[file].replace(old, new)}
         changed = reached.made_fingerprint(place.path / "changed", files=files)
