@@ -134,7 +134,7 @@ def main_program() -> None:
         ),
         "damage": ("kinds of damage to header, rows and points", lambda: tried(lambda: faults.damaged_files(place))),
         "exchanged files": (
-            "intact files of another run or shard, headers that say what cannot be, in every command",
+            "intact files of another run or shard, headers and rows that say what cannot be, in every command",
             lambda: tried(lambda: faults.exchanged_files(place)),
         ),
         "outputs": (

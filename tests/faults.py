@@ -358,6 +358,50 @@ def _rows_under_another_name(out: Path, other: Path) -> None:
     shutil.copy(out / "rows-000000-000000.parquet", out / "rows-000001-000001.parquet")
 
 
+def rows_with(change: Callable[[Any], Any]) -> Callable[[Path, Path], None]:
+    """Rows that somebody has changed and sealed again."""
+
+    def damage(out: Path, other: Path) -> None:
+        from pwcf.runs import RunFolder
+
+        folder = RunFolder(out)
+        for each in folder.rows_files():
+            folder.write_rows(each.first, each.last, change(folder.read_rows(each.path)))
+
+    return damage
+
+
+def _second(name: str, value: Any) -> Callable[[Any], Any]:
+    """Another value in the second row."""
+
+    def change(table: Any) -> Any:
+        import pyarrow
+
+        values = table[name].to_pylist()
+        values[1] = value
+        return table.set_column(table.column_names.index(name), name, pyarrow.array(values))
+
+    return change
+
+
+def _twice(table: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.concat_tables([table, table])
+
+
+ROWS: dict[str, Callable[[Any], Any]] = {
+    "all rows twice": _twice,
+    "no rows": lambda table: table.slice(0, 0),
+    "rows in another order": lambda table: table.take(list(range(len(table)))[::-1]),
+    **{f"rows without {name}": lambda table, name=name: table.drop_columns([name]) for name in
+       ("index", "label", "adversarial", "radius", "status", "attack", "image")},
+    **{f"rows with {name} {value!r}": _second(name, value) for name, value in
+       (("radius", None), ("radius", -1.0), ("status", None), ("status", "\x1b[2J"), ("label", None), ("index", -5))},
+    "rows with texts for radii": lambda table: table.set_column(
+        table.column_names.index("radius"), "radius", table["status"]
+    ),
+}  # fmt: skip
 EXCHANGES: dict[str, Callable[[Path, Path], None]] = {
     "points of another run": _points_of_another,
     "rows of another run": _rows_of_another,
@@ -365,6 +409,7 @@ EXCHANGES: dict[str, Callable[[Path, Path], None]] = {
     "header of another run": _header_of_another,
     "points of two shards": _points_of_two,
     "rows under another name": _rows_under_another_name,
+    **{name: rows_with(change) for name, change in ROWS.items()},
 }
 """what is done to a folder, given another whose files are intact"""
 
