@@ -144,6 +144,10 @@ def main_program() -> None:
         "command line": ("bad values of options, bad commands", lambda: tried(lambda: faults.command_lines(place))),
         "Python": ("bad arguments", lambda: tried(faults.python_calls)),
         "code": ("changes of what a model computes with", lambda: code_changes(place)),
+        "ends": (
+            "models that call sys.exit and the like, at once or later",
+            lambda: tried(lambda: faults.ending_models(place)),
+        ),
         "threads": ("evaluations of one model at once", lambda: tried(faults.threads)),
         "memory": ("memory for few rows, from the first call on", lambda: tried(faults.memory)),
         "devices": ("attacks, questions, metrics, training and runs on a simulated accelerator", faults.devices),

@@ -489,6 +489,48 @@ def _kept(place: Place, words: list[str], kind: str) -> str | None:
         path.rmdir() if kind == "a folder" else path.unlink()
 
 
+# ---- models that end what calls them ---------------------------------------------------------------------------------
+
+ENDS: dict[str, str] = {
+    "sys.exit(0)": "import sys; sys.exit(0)",
+    "sys.exit of a text": "import sys; sys.exit('bye \\x1b[2J')",
+    "an end of the command": "import typer; raise typer.Exit(0)",
+    "an end of a generator": "raise GeneratorExit",
+    "an end of an iterator": "raise StopIteration",
+    "a lost pipe": "raise BrokenPipeError",
+    "a full disk": "raise OSError(28, 'No space left on device', '/x')",
+    "no memory": "raise MemoryError",
+    "another kind of error": "raise BaseException('odd')",
+    "endless recursion": "return f(x)",
+    "an error that steers a terminal": "raise ValueError('\\x1b[2J\\nline')",
+    "fewer logits": "return m(x)[:-1]",
+}
+ENDING = """
+import net
+m, calls = net.net(), []
+def f(x):
+    calls.append(1)
+    if len(calls) >= {at}:
+        {what}
+    return m(x)
+"""
+
+
+def ending_models(place: Place) -> dict[str, Trial]:
+    """Models that end the process, or try to, at their first calls and later: a line, and no result."""
+
+    def refused(what: str, at: int) -> str | None:
+        (place.path / "ending.py").write_text(ENDING.format(what=what, at=at))
+        options = ("--data", "data.npz", "--metric", "l2", "--budget", "60", "--chunk", "8", "--quiet", "--out", "out")
+        return _refused(place, ["run", "--model", "ending.py:f", *options])
+
+    return {
+        f"{name} at call {at}": lambda what=what, at=at: refused(what, at)
+        for name, what in ENDS.items()
+        for at in (1, 2, 4, 30)
+    }
+
+
 # ---- threads and memory ----------------------------------------------------------------------------------------------
 
 

@@ -100,3 +100,15 @@ def test_a_reader_that_leaves_ends_a_command_quietly(words: list[str]) -> None:
     done = subprocess.run([sys.executable, "-m", "pwcf.cli", *words], stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_output_that_cannot_be_written_is_said_in_a_line() -> None:
+    command = [sys.executable, "-m", "pwcf.cli", "zoo", "--json"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        unheard = subprocess.run([*command[:3], "nonsense"], stdout=subprocess.PIPE, stderr=full, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "pwcf: standard output cannot be written to: the disk is full; free some space\n"
+    assert unheard.returncode == 2
+    closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True)
+    assert (closed.returncode, closed.stderr) == (0, "")
