@@ -142,6 +142,10 @@ def main_program() -> None:
             lambda: tried(lambda: faults.outputs(place)),
         ),
         "command line": ("bad values of options, bad commands", lambda: tried(lambda: faults.command_lines(place))),
+        "contents": (
+            "configurations, lists of labels and headers of arrays that say what cannot be",
+            lambda: tried(lambda: faults.contents(place)),
+        ),
         "Python": ("bad arguments", lambda: tried(faults.python_calls)),
         "code": ("changes of what a model computes with", lambda: code_changes(place)),
         "ends": (

@@ -13,8 +13,10 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -487,6 +489,72 @@ def _kept(place: Place, words: list[str], kind: str) -> str | None:
         return wrong
     finally:
         path.rmdir() if kind == "a folder" else path.unlink()
+
+
+# ---- what files say --------------------------------------------------------------------------------------------------
+
+_SETTINGS = "model = 'net.py:net'\ndata = 'data.npz'\nmetric = 'l2'\nout = 'out'\n"
+CONFIGS: dict[str, tuple[str, ...]] = {
+    "toml": (
+        "budget = 60\nbudget = 70", "[model]\nx = 1", "budget = 1979-05-27", "budget = [60]", "budget = {a = 1}",
+        f"budget = {HUGE}", "budget = inf", "a = " + 5000 * "[" + 5000 * "]", 3000 * "a." + "b = 1", '"\\u001b[2J" = 1',
+        'eps = "\\u0000"', "attacks = ['lmn', 5]", "attacks = []", "bounds = [0]", "bounds = ['0', 'x']", "seed = true",
+        "targeted = 'no'", "config = 'more.toml'", 10**5 * "x" + " = 1", "\ufeffa", "a = 'x",
+    ),
+    "yaml": (
+        "!!python/object/apply:os.system ['touch trace']", "&a [*a, *a]", "a: &a {b: *a}", "<<: 5", "- 1\n- 2",
+        "--- 1\n--- 2", "%YAML 9.9\n--- {}", "? [1, 2]\n: 3", "? {a: 1}\n: 3", "budget: 0o7777777777777777777777",
+        "budget: 1:30:00:99", "a: !!binary 'x'", "\t- x", "model: !!null x", 3000 * "{", "a: !!timestamp 99999-99-99",
+        "a: !!bool x", "a: !!int x", "a: !!float x", "budget: 2024-01-01", "2024-01-01: 3", "!!set {a, b}",
+        "!!omap [a: 1]", "a: *nothing", "true: 1", "1.5: 1", ".nan: 1", "a: !nothing 1", "a: \x01",
+    ),
+}  # fmt: skip
+LABELS_OF: tuple[str, ...] = (
+    "", "1.png,0", "file,label\n1.png", "file,label\nnothing.png,0", "file,label\n../net.py,0",
+    "file,label\n/etc/passwd,0", "file,label\n1.png,0\n1.png,1", "file,label\n1\0.png,0", f"file,label\n1.png,{HUGE}",
+    f"file,label\n1.png,-{HUGE}", "file,label\n1.png,-1", "file,label\n1.png,0.5", "file,label\n1.png,nan",
+    'file,label\n"1.png,0', "file,label\n" + 200000 * "x" + ",0", "file,label\n\x1b[2J.png,0", "file,label\n1.png,0,5",
+)  # fmt: skip
+_SHAPE = "{{'descr': {}, 'fortran_order': False, 'shape': {}}}"
+ARRAYS: tuple[str, ...] = (
+    _SHAPE.format("'<f4'", (-24, 1, 6, 6)), _SHAPE.format("'<f4'", (24, 10**10, 6, 6)), _SHAPE.format("'<f4'", "'x'"),
+    _SHAPE.format("'|O'", (24,)), _SHAPE.format("'<U9'", (24,)), _SHAPE.format("'<c8'", (24, 1, 6, 6)),
+    _SHAPE.format("'<i4,<f4'", (24,)), _SHAPE.format("'<M8[s]'", (24,)), _SHAPE.format("'nothing'", (24,)),
+    _SHAPE.format("__import__('os').system('touch trace')", (24,)), 3000 * "(", 3000 * "[" + 3000 * "]", "", "{}", "5",
+    "'", "\0", "1" + 3000 * "+1",
+)  # fmt: skip
+"""headers of NumPy's arrays"""
+
+
+def contents(place: Place) -> dict[str, Trial]:
+    """Configurations, lists of labels and headers of arrays that say what cannot be."""
+    trials: dict[str, Trial] = {}
+    options = ["--model", "net.py:net", "--metric", "l2", "--budget", "60", "--quiet", "--out", "out"]
+
+    def trial(name: str, words: list[str]) -> None:
+        def refused() -> str | None:
+            wrong = _refused(place, words)
+            return "it was run" if (place.path / "trace").exists() else wrong
+
+        trials[name] = refused
+
+    for ending, texts in CONFIGS.items():
+        for number, text in enumerate(texts):
+            file = place.path / f"strange{number}.{ending}"
+            file.write_text((_SETTINGS if ending == "toml" else "") + text, "utf-8")
+            trial(f"{ending}: {text[:40]!r}", ["run", file.name])
+    (place.path / "labelled").mkdir()
+    (place.path / "labelled" / "1.png").write_bytes(b"")
+    for number, text in enumerate(LABELS_OF):
+        (place.path / f"strange{number}.csv").write_text(text, "utf-8")
+        trial(f"labels: {text[:40]!r}", ["run", "--data", "labelled", "--labels", f"strange{number}.csv", *options])
+    for number, text in enumerate(ARRAYS):
+        header = text.encode() + b"\n"
+        with zipfile.ZipFile(place.path / f"strange{number}.npz", "w") as archive:
+            archive.writestr("images.npy", b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header)
+            archive.writestr("labels.npy", b"")
+        trial(f"array: {text[:40]!r} {number}", ["run", "--data", f"strange{number}.npz", *options])
+    return trials
 
 
 # ---- models that end what calls them ---------------------------------------------------------------------------------
