@@ -20,7 +20,7 @@ from torch import Tensor
 from pwcf._common.errors import UserError
 from pwcf._common.files import ReadError, read_file
 from pwcf._common.optional import import_optional
-from pwcf._common.text import brief, first_few, format_shape, one_line
+from pwcf._common.text import first_few, format_shape, one_line
 from pwcf.data import checks
 from pwcf.data.arrays import PIECE_BYTES, as_inputs
 from pwcf.data.checks import sample_name
@@ -401,9 +401,8 @@ def _class_number(where: str, index: int, row: _LabelRow) -> int | None:
         number = int(row.label) if len(row.label) <= DIGITS else -1
         if 0 <= number <= LARGEST:
             return number
-        raise DataError(
-            f"{_at_line(where, index, row)}: expected a label >= 0, found {brief(row.label)}; count classes from 0"
-        )
+        found = row.label if len(row.label) <= DIGITS else f"a number of {len(row.label)} digits"
+        raise DataError(f"{_at_line(where, index, row)}: expected a label >= 0, found {found}; count classes from 0")
     try:
         float(row.label)
     except ValueError:

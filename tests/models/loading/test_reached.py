@@ -456,6 +456,14 @@ for name in ("net", "compiled"):
     assert found.stdout.split() == [usual, compiled]
 
 
+def test_the_file_that_is_named_counts_where_the_model_is_made_in_another(tmp_path: Path) -> None:
+    named = "import nets_made\n\nnet = nets_made.net\n"
+    files = {"nets_made.py": BESIDE_NET.format(made="def f(x):\n    return x", used="pass"), "nets.py": named}
+    usual = made_fingerprint(tmp_path / "usual", files=files)
+    assert made_fingerprint(tmp_path / "comment", files=files | {"nets.py": f"# better\n{named}"}) == usual
+    assert made_fingerprint(tmp_path / "more", files=files | {"nets.py": f"{named}nets_made.SEED = 1\n"}) != usual
+
+
 def test_what_does_not_count_is_not_part_of_it(tmp_path: Path, usual: str) -> None:
     assert made_fingerprint(tmp_path / "moved") == usual
     assert made_fingerprint(tmp_path / "comment", files={"nets_deep.py": "# for the better\n" + DEEP}) == usual

@@ -88,7 +88,7 @@ def reached_code(root: object) -> Iterator[bytes]:
 
 
 def _digests(files: set[Path]) -> list[bytes]:
-    return sorted(hashlib.sha256(_syntax(file)).digest() for file in _with_imports(files))
+    return sorted(hashlib.sha256(syntax(file)).digest() for file in _with_imports(files))
 
 
 def _walk(roots: list[object], files: set[Path]) -> Iterator[bytes]:
@@ -602,7 +602,7 @@ def _file_of(module: object) -> str | None:
     return getattr(module, "__file__", None)
 
 
-def _syntax(file: Path) -> bytes:
+def syntax(file: Path) -> bytes:
     """The syntax tree of a file, in which comments and blanks do not count; of what is no Python, all."""
     content = file.read_bytes()
     try:
