@@ -76,6 +76,9 @@ def code_changes(place: Place) -> Found:
     for name in reached.MADE_OF_V:
         one, two = (reached.made_of(place.path / "made", name, value) for value in (1, 2))
         found[f"made of another value: {name}"] = None if one != two else "the same fingerprint"
+    for where in reached.BESIDE:
+        one, two = (reached.beside(place.path / f"beside{i}", where, f"return {x}") for i, x in enumerate(("x", "-x")))
+        found[f"other code in: {where}"] = None if one != two else "the same fingerprint"
     for file, old, new in reached.CHANGES:
         files = {file: reached.FILES[file].replace(old, new)}
         changed = reached.made_fingerprint(place.path / "changed", files=files)
@@ -131,7 +134,7 @@ def main_program() -> None:
         ),
         "damage": ("kinds of damage to header, rows and points", lambda: tried(lambda: faults.damaged_files(place))),
         "exchanged files": (
-            "intact files of another run or shard, headers that say what cannot be, in every command",
+            "intact files of another run or shard, headers and rows that say what cannot be, in every command",
             lambda: tried(lambda: faults.exchanged_files(place)),
         ),
         "outputs": (
@@ -139,8 +142,16 @@ def main_program() -> None:
             lambda: tried(lambda: faults.outputs(place)),
         ),
         "command line": ("bad values of options, bad commands", lambda: tried(lambda: faults.command_lines(place))),
+        "contents": (
+            "configurations, lists of labels and headers of arrays that say what cannot be",
+            lambda: tried(lambda: faults.contents(place)),
+        ),
         "Python": ("bad arguments", lambda: tried(faults.python_calls)),
         "code": ("changes of what a model computes with", lambda: code_changes(place)),
+        "ends": (
+            "models that call sys.exit and the like, at once or later",
+            lambda: tried(lambda: faults.ending_models(place)),
+        ),
         "threads": ("evaluations of one model at once", lambda: tried(faults.threads)),
         "memory": ("memory for few rows, from the first call on", lambda: tried(faults.memory)),
         "devices": ("attacks, questions, metrics, training and runs on a simulated accelerator", faults.devices),

@@ -13,8 +13,10 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -358,6 +360,50 @@ def _rows_under_another_name(out: Path, other: Path) -> None:
     shutil.copy(out / "rows-000000-000000.parquet", out / "rows-000001-000001.parquet")
 
 
+def rows_with(change: Callable[[Any], Any]) -> Callable[[Path, Path], None]:
+    """Rows that somebody has changed and sealed again."""
+
+    def damage(out: Path, other: Path) -> None:
+        from pwcf.runs import RunFolder
+
+        folder = RunFolder(out)
+        for each in folder.rows_files():
+            folder.write_rows(each.first, each.last, change(folder.read_rows(each.path)))
+
+    return damage
+
+
+def _second(name: str, value: Any) -> Callable[[Any], Any]:
+    """Another value in the second row."""
+
+    def change(table: Any) -> Any:
+        import pyarrow
+
+        values = table[name].to_pylist()
+        values[1] = value
+        return table.set_column(table.column_names.index(name), name, pyarrow.array(values))
+
+    return change
+
+
+def _twice(table: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.concat_tables([table, table])
+
+
+ROWS: dict[str, Callable[[Any], Any]] = {
+    "all rows twice": _twice,
+    "no rows": lambda table: table.slice(0, 0),
+    "rows in another order": lambda table: table.take(list(range(len(table)))[::-1]),
+    **{f"rows without {name}": lambda table, name=name: table.drop_columns([name]) for name in
+       ("index", "label", "adversarial", "radius", "status", "attack", "image")},
+    **{f"rows with {name} {value!r}": _second(name, value) for name, value in
+       (("radius", None), ("radius", -1.0), ("status", None), ("status", "\x1b[2J"), ("label", None), ("index", -5))},
+    "rows with texts for radii": lambda table: table.set_column(
+        table.column_names.index("radius"), "radius", table["status"]
+    ),
+}  # fmt: skip
 EXCHANGES: dict[str, Callable[[Path, Path], None]] = {
     "points of another run": _points_of_another,
     "rows of another run": _rows_of_another,
@@ -365,6 +411,7 @@ EXCHANGES: dict[str, Callable[[Path, Path], None]] = {
     "header of another run": _header_of_another,
     "points of two shards": _points_of_two,
     "rows under another name": _rows_under_another_name,
+    **{name: rows_with(change) for name, change in ROWS.items()},
 }
 """what is done to a folder, given another whose files are intact"""
 
@@ -442,6 +489,114 @@ def _kept(place: Place, words: list[str], kind: str) -> str | None:
         return wrong
     finally:
         path.rmdir() if kind == "a folder" else path.unlink()
+
+
+# ---- what files say --------------------------------------------------------------------------------------------------
+
+_SETTINGS = "model = 'net.py:net'\ndata = 'data.npz'\nmetric = 'l2'\nout = 'out'\n"
+CONFIGS: dict[str, tuple[str, ...]] = {
+    "toml": (
+        "budget = 60\nbudget = 70", "[model]\nx = 1", "budget = 1979-05-27", "budget = [60]", "budget = {a = 1}",
+        f"budget = {HUGE}", "budget = inf", "a = " + 5000 * "[" + 5000 * "]", 3000 * "a." + "b = 1", '"\\u001b[2J" = 1',
+        'eps = "\\u0000"', "attacks = ['lmn', 5]", "attacks = []", "bounds = [0]", "bounds = ['0', 'x']", "seed = true",
+        "targeted = 'no'", "config = 'more.toml'", 10**5 * "x" + " = 1", "\ufeffa", "a = 'x",
+    ),
+    "yaml": (
+        "!!python/object/apply:os.system ['touch trace']", "&a [*a, *a]", "a: &a {b: *a}", "<<: 5", "- 1\n- 2",
+        "--- 1\n--- 2", "%YAML 9.9\n--- {}", "? [1, 2]\n: 3", "? {a: 1}\n: 3", "budget: 0o7777777777777777777777",
+        "budget: 1:30:00:99", "a: !!binary 'x'", "\t- x", "model: !!null x", 3000 * "{", "a: !!timestamp 99999-99-99",
+        "a: !!bool x", "a: !!int x", "a: !!float x", "budget: 2024-01-01", "2024-01-01: 3", "!!set {a, b}",
+        "!!omap [a: 1]", "a: *nothing", "true: 1", "1.5: 1", ".nan: 1", "a: !nothing 1", "a: \x01",
+    ),
+}  # fmt: skip
+LABELS_OF: tuple[str, ...] = (
+    "", "1.png,0", "file,label\n1.png", "file,label\nnothing.png,0", "file,label\n../net.py,0",
+    "file,label\n/etc/passwd,0", "file,label\n1.png,0\n1.png,1", "file,label\n1\0.png,0", f"file,label\n1.png,{HUGE}",
+    f"file,label\n1.png,-{HUGE}", "file,label\n1.png,-1", "file,label\n1.png,0.5", "file,label\n1.png,nan",
+    'file,label\n"1.png,0', "file,label\n" + 200000 * "x" + ",0", "file,label\n\x1b[2J.png,0", "file,label\n1.png,0,5",
+)  # fmt: skip
+_SHAPE = "{{'descr': {}, 'fortran_order': False, 'shape': {}}}"
+ARRAYS: tuple[str, ...] = (
+    _SHAPE.format("'<f4'", (-24, 1, 6, 6)), _SHAPE.format("'<f4'", (24, 10**10, 6, 6)), _SHAPE.format("'<f4'", "'x'"),
+    _SHAPE.format("'|O'", (24,)), _SHAPE.format("'<U9'", (24,)), _SHAPE.format("'<c8'", (24, 1, 6, 6)),
+    _SHAPE.format("'<i4,<f4'", (24,)), _SHAPE.format("'<M8[s]'", (24,)), _SHAPE.format("'nothing'", (24,)),
+    _SHAPE.format("__import__('os').system('touch trace')", (24,)), 3000 * "(", 3000 * "[" + 3000 * "]", "", "{}", "5",
+    "'", "\0", "1" + 3000 * "+1",
+)  # fmt: skip
+"""headers of NumPy's arrays"""
+
+
+def contents(place: Place) -> dict[str, Trial]:
+    """Configurations, lists of labels and headers of arrays that say what cannot be."""
+    trials: dict[str, Trial] = {}
+    options = ["--model", "net.py:net", "--metric", "l2", "--budget", "60", "--quiet", "--out", "out"]
+
+    def trial(name: str, words: list[str]) -> None:
+        def refused() -> str | None:
+            wrong = _refused(place, words)
+            return "it was run" if (place.path / "trace").exists() else wrong
+
+        trials[name] = refused
+
+    for ending, texts in CONFIGS.items():
+        for number, text in enumerate(texts):
+            file = place.path / f"strange{number}.{ending}"
+            file.write_text((_SETTINGS if ending == "toml" else "") + text, "utf-8")
+            trial(f"{ending}: {text[:40]!r}", ["run", file.name])
+    (place.path / "labelled").mkdir()
+    (place.path / "labelled" / "1.png").write_bytes(b"")
+    for number, text in enumerate(LABELS_OF):
+        (place.path / f"strange{number}.csv").write_text(text, "utf-8")
+        trial(f"labels: {text[:40]!r}", ["run", "--data", "labelled", "--labels", f"strange{number}.csv", *options])
+    for number, text in enumerate(ARRAYS):
+        header = text.encode() + b"\n"
+        with zipfile.ZipFile(place.path / f"strange{number}.npz", "w") as archive:
+            archive.writestr("images.npy", b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header)
+            archive.writestr("labels.npy", b"")
+        trial(f"array: {text[:40]!r} {number}", ["run", "--data", f"strange{number}.npz", *options])
+    return trials
+
+
+# ---- models that end what calls them ---------------------------------------------------------------------------------
+
+ENDS: dict[str, str] = {
+    "sys.exit(0)": "import sys; sys.exit(0)",
+    "sys.exit of a text": "import sys; sys.exit('bye \\x1b[2J')",
+    "an end of the command": "import typer; raise typer.Exit(0)",
+    "an end of a generator": "raise GeneratorExit",
+    "an end of an iterator": "raise StopIteration",
+    "a lost pipe": "raise BrokenPipeError",
+    "a full disk": "raise OSError(28, 'No space left on device', '/x')",
+    "no memory": "raise MemoryError",
+    "another kind of error": "raise BaseException('odd')",
+    "endless recursion": "return f(x)",
+    "an error that steers a terminal": "raise ValueError('\\x1b[2J\\nline')",
+    "fewer logits": "return m(x)[:-1]",
+}
+ENDING = """
+import net
+m, calls = net.net(), []
+def f(x):
+    calls.append(1)
+    if len(calls) >= {at}:
+        {what}
+    return m(x)
+"""
+
+
+def ending_models(place: Place) -> dict[str, Trial]:
+    """Models that end the process, or try to, at their first calls and later: a line, and no result."""
+
+    def refused(what: str, at: int) -> str | None:
+        (place.path / "ending.py").write_text(ENDING.format(what=what, at=at))
+        options = ("--data", "data.npz", "--metric", "l2", "--budget", "60", "--chunk", "8", "--quiet", "--out", "out")
+        return _refused(place, ["run", "--model", "ending.py:f", *options])
+
+    return {
+        f"{name} at call {at}": lambda what=what, at=at: refused(what, at)
+        for name, what in ENDS.items()
+        for at in (1, 2, 4, 30)
+    }
 
 
 # ---- threads and memory ----------------------------------------------------------------------------------------------

@@ -121,3 +121,15 @@ def test_a_slip_is_answered_with_what_was_expected_and_where_it_is_explained(
 def test_python_runs_the_package_as_the_command() -> None:
     done = subprocess.run([sys.executable, "-m", "pwcf", "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout.split()[0], done.stderr) == (0, "pwcf", "")
+
+
+def test_output_that_cannot_be_written_is_said_in_a_line() -> None:
+    command = [sys.executable, "-m", "pwcf.cli", "zoo", "--json"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        unheard = subprocess.run([*command[:3], "nonsense"], stdout=subprocess.PIPE, stderr=full, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "pwcf: standard output cannot be written to: the disk is full; free some space\n"
+    assert unheard.returncode == 2
+    closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True)
+    assert (closed.returncode, closed.stderr) == (0, "")

@@ -179,9 +179,30 @@ class Warmer(Warm):
         return super().forward(x) + 1
 
 
+def counting(by: int) -> Callable[[Tensor], Tensor]:
+    """A function that counts its calls in a list."""
+    net, calls = Warm(), list[int]()
+    gain = (lambda x: x) if by == 1 else (lambda x: x - 1)
+
+    def logits(x: Tensor) -> Tensor:
+        calls.append(len(x))
+        return gain(net(x))
+
+    return logits
+
+
+def hooked(by: int) -> nn.Module:
+    """A module that counts its calls, with one hook or another."""
+    net = Net()
+    net.register_forward_hook((lambda module, args, out: out) if by == 1 else (lambda module, args, out: out - 1))
+    return net
+
+
 @pytest.mark.parametrize(
     ("there", "here"),
     [
+        (lambda: counting(1), lambda: counting(2)),
+        (lambda: hooked(1), lambda: hooked(2)),
         (Warm, lambda: Warm(2.0)),
         (Warm, Warmer),
         (Net, Warm),  # a model that counts its calls is known by its class

@@ -34,6 +34,14 @@ def test_damage_is_noticed_and_outputs_keep_what_is_there(ground: Place) -> None
     assert faults.attempt(faults.outputs(ground)) == {}
 
 
+def test_what_files_say_is_not_believed(ground: Place) -> None:
+    assert faults.attempt(faults.contents(ground)) == {}
+
+
+def test_a_model_cannot_end_a_run_unseen(ground: Place) -> None:
+    assert faults.attempt(faults.ending_models(ground)) == {}
+
+
 def test_threads_may_share_a_model() -> None:
     assert faults.attempt(faults.threads()) == {}
 

@@ -94,5 +94,5 @@ def _sentence(path: Path, error: OSError) -> str:
         errno.EROFS: "read-only: it cannot be written to; choose another place",
         errno.EACCES: "no permission to write there; choose another place",
         errno.EPERM: "no permission to write there; choose another place",
-    }.get(error.errno or 0, str(error))
+    }.get(error.errno or 0, f"{error.strerror or error}; choose another place")
     return f"{path}: {what}"

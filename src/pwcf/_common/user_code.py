@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ from types import ModuleType
 
 from pwcf._common.errors import UserError
 from pwcf._common.text import brief, describe_error, did_you_mean, first_few
+
+USER_MODULE = re.compile(rb"(_pwcf_user_\w*?)_[0-9a-f]{12}")
+"""the name under which a file is imported, which ends with a digest of its place"""
 
 
 class UserCodeError(UserError):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
 import os
 import sys
 import traceback
@@ -55,13 +58,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: done. 1: done, and something is wrong (points that do not hold, a failed check). 2: it cannot be done as asked.
     130: Ctrl-C. 141: whoever read the output has gone, as ``head`` does.
     """
+    if sys.stdout is None:  # closed by who started this
+        sys.stdout = io.StringIO()
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()  # here, where it can be answered: what is left would be written as Python ends
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+        _drop_output()
         return CLOSED
+    except OSError as error:  # a full disk
+        _drop_output()
+        return _say(_sentence(error), 2)
     return code
+
+
+def _drop_output() -> None:
+    """What is left to be printed goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
 
 
 def _run(words: list[str]) -> int:
@@ -75,6 +88,8 @@ def _run(words: list[str]) -> int:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
         return _say("interrupted", INTERRUPTED)
+    except GeneratorExit:
+        return _say("the user's own code raised GeneratorExit; let it raise an error, or return", 2)
     except Exception as error:
         if type(error).__name__ == "Abort":  # what the library makes of Ctrl-C
             return _say("interrupted", INTERRUPTED)
@@ -92,6 +107,8 @@ def _sentence(error: Exception) -> str:
         text = f"{error.format_message()} ({_help(getattr(error, 'ctx', None))})"
     elif isinstance(error, OSError) and error.filename and error.strerror:  # a name too long, a disk that fails
         text = f"{brief(str(error.filename))}: {error.strerror}; check the name and the disk"
+    elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        text = "standard output cannot be written to: the disk is full; free some space"
     else:
         if os.environ.get(TRACEBACK):
             traceback.print_exc()
@@ -105,5 +122,6 @@ def _help(context: Any) -> str:
 
 
 def _say(sentence: str, code: int) -> int:
-    print(f"pwcf: {printable(sentence)}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody can be told; the exit code says it
+        print(f"pwcf: {printable(sentence)}", file=sys.stderr, flush=True)
     return code

@@ -120,7 +120,7 @@ def _yaml(path: Path, text: str) -> Any:
 
     try:
         return yaml.load(text, Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except Exception as error:  # of a value that is not what its tag says the library raises anything
         raise CommandError(f"{path}: no YAML: {one_line(error)}") from error
 
 

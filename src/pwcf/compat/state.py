@@ -191,7 +191,7 @@ def digest_of(tensors: Iterable[Tensor]) -> str:
 def model_digest(classifier: Classifier, uncalled: str) -> str:
     """The same for the same model: its code, all that it computes with, and its tensors.
 
-    A model that calls change, one that counts them for instance, is known by its class's code and its tensors.
+    A model that calls change, one that counts them for instance, is known by its code, hooks included, and its tensors.
 
     Args:
         classifier: the model, called at least once.
@@ -200,8 +200,8 @@ def model_digest(classifier: Classifier, uncalled: str) -> str:
     called = fingerprint(classifier, "", own=True)
     if called == uncalled:
         return called[:DIGITS]
-    kind = code_fingerprint(type(getattr(classifier.model, "__self__", classifier.model)))
-    return f"{kind[:DIGITS]} {digest_of(classifier.state().values())}"
+    code = code_fingerprint(classifier.model, values=False)
+    return f"{code[:DIGITS]} {digest_of(classifier.state().values())}"
 
 
 def _not_ours(path: str | os.PathLike[str]) -> ValueError:

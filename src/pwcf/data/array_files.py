@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -116,7 +117,7 @@ def _header(path: Path, info: zipfile.ZipInfo, file: IO[bytes]) -> _Header:
             (2, 0): np.lib.format.read_array_header_2_0,
         }[version]
         shape, fortran, dtype = read(file)
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, SyntaxError, TokenError, RecursionError, MemoryError) as error:
         raise DataError(
             f"{path}: {info.filename} is no NumPy array ({one_line(error)}); save the file with np.savez"
         ) from error

@@ -287,6 +287,7 @@ def _common_shape(root: Path, names: list[str], transform: ResizeCrop) -> tuple[
 
 COLUMNS = ("file", "label")
 LARGEST = 2**63 - 1
+DIGITS = len(str(LARGEST))
 
 
 @dataclass(frozen=True)
@@ -397,12 +398,11 @@ def _check_duplicates(where: str, rows: list[_LabelRow]) -> None:
 def _class_number(where: str, index: int, row: _LabelRow) -> int | None:
     """The label as a class number, None where it is a name."""
     if re.fullmatch(r"[+-]?[0-9]+", row.label):
-        number = int(row.label)
+        number = int(row.label) if len(row.label) <= DIGITS else -1
         if 0 <= number <= LARGEST:
             return number
-        raise DataError(
-            f"{_at_line(where, index, row)}: expected a label >= 0, found {row.label}; count classes from 0"
-        )
+        found = row.label if len(row.label) <= DIGITS else f"a number of {len(row.label)} digits"
+        raise DataError(f"{_at_line(where, index, row)}: expected a label >= 0, found {found}; count classes from 0")
     try:
         float(row.label)
     except ValueError:

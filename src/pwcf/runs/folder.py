@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from pwcf._common import atomic, seal
 from pwcf._common.files import read_file
+from pwcf._common.status import Status
 from pwcf._common.text import brief, first_line
 from pwcf.runs.settings import RunError
 
@@ -43,6 +44,10 @@ SEALED = 2
 NAMED = 3
 POINTS = "points"
 """the column of rows that has the digest of the file with their points"""
+# Columns that rows of every version have, without gaps; and what the columns hold, numbers but for these.
+_NEEDED = ("index", "label", "adversarial", "radius", "status", "attack", "image")
+_TEXTS = ("status", "attack", "image", "warnings", POINTS)
+_INTEGERS = ("index", "label", "revision", "budget")
 _OF = "of"
 """under which a file of rows has its run and shards"""
 # Of the SHA-256 of a file of points, and of a file of tensors in which that stands.
@@ -199,8 +204,11 @@ class RunFolder:
         content = self.read_intact(path, at_end=True)
         try:
             with pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content), page_checksum_verification=True) as file:
-                names = [name for name in ("index", "revision", POINTS) if name in file.schema_arrow.names]
-                self._check_origin(path, file.schema_arrow.metadata or {}, file.read(names))
+                _check_kinds(path, file.schema_arrow)
+                names = [name for name in (*_NEEDED, "revision", POINTS) if name in file.schema_arrow.names]
+                checked = file.read(names)
+                _check_values(path, checked)
+                self._check_origin(path, file.schema_arrow.metadata or {}, checked)
                 return file.read(columns).replace_schema_metadata(None)
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise RunError(damaged(path, first_line(error))) from error
@@ -363,6 +371,38 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 def _schema(content: dict[str, Any]) -> int:
     schema = content.get("schema")
     return schema if isinstance(schema, int) else 0
+
+
+def _check_kinds(path: Path, schema: pyarrow.Schema) -> None:
+    """Raise a RunError where a column that everybody reads is missing, or one has values of another kind."""
+    from pyarrow import types
+
+    for name in (each for each in _NEEDED if each not in schema.names):
+        raise RunError(damaged(path, f"it has no column {name!r}"))
+    for each in schema:
+        is_text = types.is_string(each.type) or types.is_large_string(each.type)
+        fits = {
+            "text": is_text,
+            "integers": types.is_integer(each.type),
+            "numbers": types.is_integer(each.type) or types.is_floating(each.type) or types.is_boolean(each.type),
+        }
+        kind = "text" if each.name in _TEXTS else "integers" if each.name in _INTEGERS else "numbers"
+        if not fits[kind]:
+            raise RunError(damaged(path, f"column {each.name!r}: expected {kind}, found {each.type}"))
+
+
+def _check_values(path: Path, rows: pyarrow.Table) -> None:
+    """Raise a RunError where rows say what no search does."""
+    for name in _NEEDED:
+        if rows[name].null_count:
+            raise RunError(damaged(path, f"column {name!r}: {rows[name].null_count} values are missing"))
+    index = rows["index"].to_numpy()
+    if not len(index) or index[0] < 0 or (index[1:] <= index[:-1]).any():
+        raise RunError(damaged(path, "its samples are not numbered upwards"))
+    if unknown := set(rows["status"].unique().to_pylist()) - {each.value for each in Status}:
+        raise RunError(damaged(path, f"column 'status': found {brief(min(unknown))}, which no search says"))
+    if (rows["radius"].to_numpy() < 0).any():
+        raise RunError(damaged(path, "column 'radius': found a negative one"))
 
 
 def _of(header: dict[str, Any], first: int, last: int) -> str:

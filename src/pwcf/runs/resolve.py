@@ -19,7 +19,7 @@ from pwcf.attacks import Task as Asked
 from pwcf.data import BalancedSource, Source, open_data
 from pwcf.metrics import Custom, Metric, as_metric
 from pwcf.models import Classifier, count_classes
-from pwcf.models.loading import LoadedModel, code_fingerprint, load_model
+from pwcf.models.loading import LoadedModel, code_fingerprint, load_model, syntax
 from pwcf.problems import MaxLoss, MinRadius, Problem
 from pwcf.runs.header import AttackAbout
 from pwcf.runs.settings import RunError, Settings
@@ -193,7 +193,7 @@ def _code_of(name: str, made: object) -> str:
     whole = hashlib.sha256(code_fingerprint(made).encode())
     where = name.rpartition(":")[0]
     if where.lower().endswith(".py"):
-        whole.update(Path(where).read_bytes())
+        whole.update(syntax(Path(where)))
     return whole.hexdigest()
 
 

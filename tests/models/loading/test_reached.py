@@ -7,9 +7,12 @@ import json
 import os
 import subprocess
 import sys
+import types
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -172,17 +175,93 @@ MADE_OF_V = {
     "hook of a tensor": ("C = nn.Parameter(torch.ones(1))\nC.register_hook((lambda v: lambda g: g * v)(V))", "x * C"),
     "bytes": ("C = memoryview(bytes([V]))", "x * C[0]"),
     "C array": ("C = (ctypes.c_double * 1)(V)", "x * C[0]"),
+    "function of torch by an object": ("class Q(P):\n    def __call__(s, x, inplace=False):\n        return s.v * x\n"
+                                       "F.relu = Q(V)", "nn.ReLU()(x)"),
+    "function of torch by a partial one": ("torch.relu = functools.partial(lambda v, x: v * x, V)", "torch.relu(x)"),
+    "function of torch by another": ("F.relu = [F.gelu, F.silu][V - 1]", "F.relu(x)"),
+    "built-in function by another": ("torch.relu = [torch.abs, torch.sin][V - 1]", "torch.relu(x)"),
+    "method of torch by an object": ("class Q(P):\n    def __call__(s, x):\n        return s.v * x[..., :3]\n"
+                                     "nn.Linear.forward = Q(V)", "x"),
+    "method of torch by a partial one": ("f = lambda s, v, x: v * x[..., :3]\n"
+                                         "nn.Linear.forward = functools.partialmethod(f, V)", "x"),
+    "method of torch by a text": ("nn.Linear.forward = eval('(lambda v: lambda s, x: v * x[..., :3])(V)')", "x"),
+    "property of tensors": ("torch.Tensor.by = property((lambda v: lambda s: s * v)(V))", "x.by"),
+    "number put into torch": ("torch.GAIN = V", "x * torch.GAIN"),
+    "function of a part of torch": ("torch.linalg.norm = (lambda v: lambda x: v * x)(V)", "torch.linalg.norm(x)"),
+    "function of NumPy": ("np.tanh = (lambda v: lambda x: v * x)(V)", "x * np.tanh(1)"),
+    "Python's names, an object": ("builtins.sum = P(V)", "sum(x)"),
+    "Python's names, another": ("builtins.sum = [max, min][V - 1]", "x * sum([1, 2])"),
+    "names that a module makes": ("import nets_package.sub as sub\nsub.__getattr__ = (lambda v: lambda n: v)(V)",
+                                  "x * sub.ANY"),
+    "module in a dictionary": ("import nets_package.sub as sub\nsub.BY = V\nC = {'m': sub}\ndel sub", "x * C['m'].BY"),
+    "fraction in a namespace": ("C = types.SimpleNamespace(a=fractions.Fraction(V))", "x * float(C.a)"),
+    "distribution in another": ("C = torch.distributions.Independent(\n"
+                                "    torch.distributions.Normal(torch.zeros(3), torch.full((3,), float(V))), 1)",
+                                "x * C.stddev"),
+    "data in a subset": ("C = torch.utils.data.Subset(torch.utils.data.TensorDataset(torch.ones(1) * V), [0])",
+                         "x * C[0][0]"),
+    "table of pandas": ("import pandas\nC = pandas.DataFrame({'a': [0] * 100 + [V] + [0] * 100})",
+                        "x * float(C['a'][100])"),
+    "bytes in memory": ("C = io.BytesIO(bytes([V]))", "x * C.getvalue()[0]"),
+    "context": ("C = contextvars.ContextVar('C')\nC.set(V)", "x * C.get()"),
+    "iterator": ("C = itertools.cycle([V])", "x * next(C)"),
+    "generator": ("C = (lambda v: (v for _ in range(99)))(V)", "x * next(C)"),
+    "long pattern": ("C = re.compile('a' * 300 + str(V))", "x * int(C.pattern[-1])"),
+    "attribute of an array": ("class I(np.ndarray):\n    pass\nC = np.ones(1).view(I)\nC.by = V", "x * C.by"),
+    "attribute of an enum": ("class E(enum.Enum):\n    A = 1\nE.A.by = V\nC = [E.A]", "x * C[0].by"),
+    "slot of a number": ("class I(float):\n    __slots__ = ('by',)\nC = I(1)\nC.by = V", "x * C.by"),
+    "operator of a number": ("class I(float):\n    __slots__ = ()\nC = I(1)\n"
+                             "I.__mul__ = (lambda v: lambda s, o: v * o)(V)", "C * x"),
+    "private slot": ("class O:\n    __slots__ = ('__a',)\n    def __init__(s, v):\n        s.__a = v\n"
+                     "    def get(s):\n        return s.__a\nC = O(V)", "x * C.get()"),
+    "made data class": ("C = dataclasses.make_dataclass('C', [('a', int, dataclasses.field(default=V))])", "x * C().a"),
+    "C structure": ("class S(ctypes.Structure):\n    _fields_ = [('a', ctypes.c_int)]\nC = S(V)", "x * C.a"),
+    "cell": ("C = types.CellType(V)", "x * C.cell_contents"),
+    "weak set": ("keep = [P(V)]\nC = weakref.WeakSet(keep)", "x * list(C)[0].v"),
+    "hook of a gradient": ("C = nn.Parameter(torch.ones(1))\n"
+                           "C.register_post_accumulate_grad_hook((lambda v: lambda p: p.data.mul_(v))(V))", "x * C"),
+    "hook before a compiled module": ("C = torch.compile(nn.Identity())\n"
+                                      "C.register_forward_pre_hook((lambda v: lambda m, a: (a[0] * v,))(V))", "C(x)"),
+    "number of a scripted module": ("class M(nn.Module):\n    by: float\n    def __init__(s, v):\n"
+                                    "        super().__init__()\n        s.by = float(v)\n"
+                                    "    def forward(s, x):\n        return x * s.by\n"
+                                    "C = torch.jit.script(M(V))", "C(x)"),
+    "function that a traced module calls": ("torch.fx.wrap('held')\nG = V\ndef held(x):\n    return x * G\n"
+                                            "C = torch.fx.symbolic_trace(nn.Sequential(M_(held)))", "C(x)"),
+    "compiled function": ("C = torch.compile((lambda v: lambda x: x * v)(V))", "C(x)"),
+    "function made by torch": ("C = torch.func.vmap((lambda v: lambda x: x * v)(V))", "C(x)"),
     "weak reference": ("class O:\n    pass\no = O()\no.by = V\nC = weakref.ref(o)\nkeep = [o]", "x * C().by"),
 }  # fmt: skip
 MADE_NET = """
-import builtins, collections, ctypes, enum, functools, json, types, weakref
+import builtins, collections, contextvars, ctypes, dataclasses, enum, fractions, functools, io, itertools, json, re
+import types, weakref
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 V = json.loads((Path(__file__).parent / "settings.json").read_text())["V"]
+
+
+class P:
+    def __init__(self, v):
+        self.v = v
+
+    def __call__(self, x):
+        return self.v * x
+
+
+class M_(nn.Module):
+    def __init__(self, f):
+        super().__init__()
+        self.f = f
+
+    def forward(self, x):
+        return self.f(x)
+
+
 {made}
 del V
 
@@ -195,6 +274,60 @@ class Net(nn.Module):
     def forward(self, x):
         x = self.last(x)
         return {used}
+
+
+def net():
+    torch.manual_seed(0)
+    return Net()
+"""
+# By where code lies that a model calls: how the model takes f from there, and the files; one with x is changed to -x.
+CODE = "def f(x):\n    return g(x)\n\n\ndef g(x):\n    return x\n"
+CLASS = "class K:\n    def __call__(self, x):\n        return x\n"
+BESIDE: dict[str, tuple[str, str, dict[str, str]]] = {
+    "package imported late": ("", "from late.sub import f", {"late/__init__.py": "", "late/sub.py": CODE}),
+    "package imported late from inside": (
+        "",
+        "from late.deep.sub import f",
+        {"late/__init__.py": "", "late/deep/__init__.py": "", "late/deep/sub.py": "from ..g import f\n",
+         "late/g.py": CODE},
+    ),
+    "package imported late by its name": ("", "from late import f", {"late/__init__.py": CODE}),
+    "name of a package imported late": ("", "from late import f", {"late/__init__.py": "from .g import f\n",
+                                                                   "late/g.py": CODE}),
+    "package without a file": ("", "from late.sub import f", {"late/sub.py": CODE}),
+    "text that is run": ("N = {}\nexec((HERE / 'f.txt').read_text(), N)", "f = N['f']", {"f.txt": CODE}),
+    "class in a text": ("N = {}\nexec((HERE / 'f.txt').read_text(), N)", "f = N['K']()", {"f.txt": CLASS}),
+    "class of a made module": (
+        "M = types.ModuleType('made_here')\nsys.modules['made_here'] = M\n"
+        "exec((HERE / 'f.txt').read_text(), vars(M))",
+        "f = M.K()",
+        {"f.txt": CLASS},
+    ),
+    "class in an archive": (
+        "sys.path.insert(0, str(HERE / 'f.zip'))\nimport in_archive",
+        "f = in_archive.K()",
+        {"f.zip": CLASS},
+    ),
+}  # fmt: skip
+BESIDE_NET = """
+import sys, types
+from pathlib import Path
+
+import torch
+from torch import nn
+
+HERE = Path(__file__).parent
+{made}
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(4, 3)
+
+    def forward(self, x):
+        {used}
+        return f(self.last(x))
 
 
 def net():
@@ -226,7 +359,7 @@ def made_fingerprint(
     for file, text in (FILES | (files or {})).items():
         (place / file).write_text(text)
     (place / "settings.json").write_text(json.dumps(SETTINGS | (settings or {})))
-    for module in [module for module in sys.modules if module.startswith("nets_")]:
+    for module in [module for module in sys.modules if module.startswith(("nets_", "late", "made_here", "in_archive"))]:
         del sys.modules[module]
     sys.path[:] = [entry for entry in sys.path if not entry.startswith(str(place.parent))]
     return load_model(f"{place / 'nets.py'}:{name}").fingerprint
@@ -239,15 +372,30 @@ def made_of(place: Path, what: str, value: int) -> str:
     package.mkdir(parents=True, exist_ok=True)
     (package / "__init__.py").write_text("")
     (package / "sub.py").write_text("BY = 1\n\n\ndef by():\n    return BY\n")
-    places: list[tuple[Any, str]] = [(functional, "relu"), (nn.Linear, "forward"), (builtins, "sum")]
-    before = [getattr(where, name) for where, name in places]
+    places = (torch, functional, torch.linalg, nn.Linear, torch.Tensor, builtins, np)
+    before = [dict(vars(place)) for place in places]
     try:
         return made_fingerprint(place, {"V": value}, {"nets.py": MADE_NET.format(made=made, used=used)})
     finally:
-        for (where, name), old in zip(places, before, strict=True):
-            setattr(where, name, old)
-        if "relu" in vars(torch.Tensor):
-            del torch.Tensor.relu
+        for where, names in zip(places, before, strict=True):
+            put = {name: each for name, each in vars(where).items() if each is not names.get(name)}
+            for name in [name for name, each in put.items() if not isinstance(each, types.ModuleType)]:
+                setattr(where, name, names[name]) if name in names else delattr(where, name)
+
+
+def beside(place: Path, where: str, code: str) -> str:
+    """The fingerprint of a model that calls code which lies elsewhere: as it is, or changed."""
+    made, used, files = BESIDE[where]
+    for name, content in files.items():
+        file = place / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        changed = content.replace("return x", code)
+        if file.suffix == ".zip":
+            with zipfile.ZipFile(file, "w") as archive:
+                archive.writestr("in_archive.py", changed)
+        else:
+            file.write_text(changed)
+    return made_fingerprint(place, files={"nets.py": BESIDE_NET.format(made=made, used=used)})
 
 
 def other_value(changed: str) -> object:
@@ -266,6 +414,7 @@ def test_a_value_that_a_model_computes_with_is_part_of_it(tmp_path: Path, usual:
     assert made_fingerprint(tmp_path / "changed", {changed: other_value(changed)}) != usual
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch about itself, where it compiles
 @pytest.mark.parametrize("what", MADE_OF_V)
 def test_a_value_is_found_wherever_python_keeps_it(tmp_path: Path, what: str) -> None:
     one, two, again = (made_of(tmp_path / str(i), what, value) for i, value in enumerate((1, 2, 1)))
@@ -278,6 +427,12 @@ def test_the_whole_of_the_files_that_a_model_reaches_is_part_of_it(
 ) -> None:
     assert old in FILES[file]
     assert made_fingerprint(tmp_path / "changed", files={file: FILES[file].replace(old, new)}) != usual
+
+
+@pytest.mark.parametrize("where", BESIDE)
+def test_code_is_found_wherever_it_lies(tmp_path: Path, where: str) -> None:
+    one, two, again = (beside(tmp_path / str(i), where, f"return {x}") for i, x in enumerate(("x", "-x", "x")))
+    assert one == again != two
 
 
 @pytest.mark.parametrize("changed", ["list", "object"])
@@ -301,7 +456,60 @@ for name in ("net", "compiled"):
     assert found.stdout.split() == [usual, compiled]
 
 
+def test_the_file_that_is_named_counts_where_the_model_is_made_in_another(tmp_path: Path) -> None:
+    named = "import nets_made\n\nnet = nets_made.net\n"
+    files = {"nets_made.py": BESIDE_NET.format(made="def f(x):\n    return x", used="pass"), "nets.py": named}
+    usual = made_fingerprint(tmp_path / "usual", files=files)
+    assert made_fingerprint(tmp_path / "comment", files=files | {"nets.py": f"# better\n{named}"}) == usual
+    assert made_fingerprint(tmp_path / "more", files=files | {"nets.py": f"{named}nets_made.SEED = 1\n"}) != usual
+
+
 def test_what_does_not_count_is_not_part_of_it(tmp_path: Path, usual: str) -> None:
     assert made_fingerprint(tmp_path / "moved") == usual
     assert made_fingerprint(tmp_path / "comment", files={"nets_deep.py": "# for the better\n" + DEEP}) == usual
     assert made_fingerprint(tmp_path / "unused", files={"nets_other.py": "UNUSED = 2\n"}) == usual
+
+
+ORDERLESS = """
+import itertools, random, re, types, weakref
+
+import numpy as np
+import torch
+from torch import nn
+
+
+class O:
+    def __init__(self, v):
+        self.v = v
+
+
+torch.manual_seed(0)
+A = {lambda x: x * 2, lambda x: -x, lambda x: x + 3}
+B = {O(i) for i in range(9)}
+C = {nn.Linear(1, 1) for i in range(9)}
+D = weakref.WeakSet(C)
+E = {O(i) for i in range(40)}
+for each in E:
+    each.all = E
+F = [np.random.default_rng(), np.random.PCG64(), random.Random()]
+
+
+def net():
+    return lambda x: x.flatten(1) * len([A, B, C, D, E, F])
+"""
+
+
+def test_order_in_sets_and_random_states_do_not_count(tmp_path: Path) -> None:
+    """Where a process has put its objects decides the order of a set of them."""
+    (tmp_path / "orderless.py").write_text(ORDERLESS)
+    code = f"""
+import torch
+from pwcf.models.loading import load_model
+print(load_model({str(tmp_path / "orderless.py:net")!r}).fingerprint)
+"""
+    found = set()
+    for seed in ("1", "2", "3"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONMALLOC": "malloc" if seed == "3" else "pymalloc"}
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+        found.add(done.stdout)
+    assert len(found) == 1

@@ -2,6 +2,7 @@
 
 from pwcf.models.loading.fingerprint import code_fingerprint, fingerprint
 from pwcf.models.loading.load import LoadedModel, list_kinds, load_model
+from pwcf.models.loading.reached import syntax
 from pwcf.models.loading.request import ModelError
 
-__all__ = ["LoadedModel", "ModelError", "code_fingerprint", "fingerprint", "list_kinds", "load_model"]
+__all__ = ["LoadedModel", "ModelError", "code_fingerprint", "fingerprint", "list_kinds", "load_model", "syntax"]

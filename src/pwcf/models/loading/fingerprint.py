@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from pwcf.models.classifier import Classifier
-from pwcf.models.loading.reached import reached
+from pwcf.models.loading.reached import reached, reached_code
 
 # Types whose printed form is their value.
 _PLAIN = (bool, int, float, str, tuple)
@@ -42,10 +42,15 @@ def fingerprint(classifier: Classifier, name: str, content: bytes = b"", own: bo
     return whole.hexdigest()
 
 
-def code_fingerprint(function: object) -> str:
-    """SHA-256 of a metric or an attack of the user's own: its code, and the values it computes with."""
+def code_fingerprint(function: object, values: bool = True) -> str:
+    """SHA-256 of a metric, an attack or a model of the user's own.
+
+    Args:
+        function: the metric, the attack or the model.
+        values: whether the values it computes with count, beside its code.
+    """
     whole = hashlib.sha256()
-    for part in reached(function):
+    for part in reached(function) if values else reached_code(function):
         whole.update(hashlib.sha256(part).digest())
     return whole.hexdigest()
 

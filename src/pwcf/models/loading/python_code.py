@@ -13,6 +13,7 @@ from pwcf._common.optional import name_and_version
 from pwcf._common.text import describe_error
 from pwcf._common.user_code import UserCodeError, kept_alive, load_named
 from pwcf.models.classifier import Classifier, Logits
+from pwcf.models.loading.reached import syntax
 from pwcf.models.loading.request import BuiltModel, ModelError, ModelRequest
 from pwcf.models.loading.weights import name_and_checksum, put_weights, read_weights
 
@@ -34,7 +35,9 @@ def build(request: ModelRequest) -> BuiltModel:
     if request.weights is not None:
         put_weights(_module_in(model, request.spec), read_weights(request.weights), request.weights)
         about.append(name_and_checksum(request.weights))
-    return BuiltModel(model, f"python:{name}", tuple(about), own=True)
+    # The file that was named counts also where the model is made in another one.
+    content = syntax(Path(where)) if is_file else b""
+    return BuiltModel(model, f"python:{name}", tuple(about), content=content, own=True)
 
 
 def _module_in(model: object, spec: str) -> nn.Module:

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextvars
+import copyreg
 import ctypes
 import dis
 import functools
 import hashlib
+import importlib.machinery
 import importlib.util
 import inspect
 import logging
 import os
+import random
 import re
 import sys
 import sysconfig
 import types
 import weakref
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path, PurePath
@@ -32,17 +36,35 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pwcf._common.user_code import USER_MODULE
+
 # Code of installed packages is not read: records have its version, and what changes in it shows in the structure.
 _INSTALLED = ("site-packages", "dist-packages")
 _KNOWN = (*(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")), Path(__file__).parents[2])
+# So many kinds of libraries' objects inside each other are looked into.
+_DEPTH = 4
 # Where an object lies in memory is no part of what it does.
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_ADDRESS = re.compile(r"( at |address=)0x[0-9a-fA-F]+")
 # What models of libraries call: what the user has put in there is found in them.
 _CALLED = (torch, torch.nn.functional, torch.Tensor)
 # Types whose printed form is their value.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, torch.dtype, range, slice, type(...))
-# Of these, that there is one is all that counts: where a model lies, what it prints.
-_SILENT = (torch.device, torch.Generator, logging.Logger, PurePath, type(os.environ))
+# Of these, that there is one is all that counts: where a model lies, what it draws, what it prints.
+_SILENT = (
+    torch.device,
+    torch.Generator,
+    random.Random,
+    np.random.Generator,
+    np.random.BitGenerator,
+    np.random.RandomState,
+    logging.Logger,
+    PurePath,
+    type(os.environ),
+)
+# Types whose printed form says which one it is; beside it they hold caches.
+_PRINTED = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
+# With these begin descriptions of functions and classes, and no others.
+_FUNCTION, _CLASS = b"def ", b"class "
 # What torch keeps in every module beside its parts and hooks: whether it is in train mode, and caches.
 _TORCH_OWN = {"training", "_non_persistent_buffers_set", "_is_full_backward_hook", "_compiled_call_impl"}
 _PARTS = ("_parameters", "_buffers", "_modules")
@@ -52,19 +74,38 @@ _CLASS_OWN = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations
 
 def reached(root: object) -> Iterator[bytes]:
     """Descriptions of all objects that ``root`` reaches, then digests of all own files these are made in."""
+    files: set[Path] = set()
+    yield from _walk([root, *_global_hooks(), *_patches()], files)
+    yield from _digests(files)
+
+
+def reached_code(root: object) -> Iterator[bytes]:
+    """Of all that, functions, classes and files alone: what a model changes in itself when it is called is left out."""
+    files: set[Path] = set()
+    told = set(_walk([root, *_global_hooks(), *_patches()], files))
+    yield from sorted(each for each in told if each.startswith((_FUNCTION, _CLASS)))
+    yield from _digests(files)
+
+
+def _digests(files: set[Path]) -> list[bytes]:
+    return sorted(hashlib.sha256(syntax(file)).digest() for file in _with_imports(files))
+
+
+def _walk(roots: list[object], files: set[Path]) -> Iterator[bytes]:
+    """Descriptions of all objects that these reach; ``files`` gets the own files they are made in."""
     seen: dict[int, int] = {}
     alive: list[object] = []  # an object that is gone leaves its id to the next one
-    files: set[Path] = set()
-    # Objects, and the library's object they belong to: those that belong to one are known by their type, but for what
-    # it nests of its own kind.
-    waiting: list[tuple[object, object]] = [(root, None), *((each, None) for each in (*_global_hooks(), *_patches()))]
+    # Objects, and the libraries' kinds they lie in: deep in there are caches and locks, of which the kind has to do.
+    waiting: list[tuple[object, tuple[type, ...]]] = [(each, ()) for each in reversed(roots)]
     while waiting:
-        value, owner = waiting.pop()
+        value, inside = waiting.pop()
         if _is_plain(value):
-            yield _plain(value)
+            yield _placeless(_plain(value))
             continue
-        of_library = _belongs_to_library(value)
-        if of_library and owner is not None and type(owner) is not type(value):
+        kinds = inside
+        if _belongs_to_library(value) and inside[-1:] != (type(value),):
+            kinds = (*inside, type(value))
+        if len(kinds) > _DEPTH:
             yield _kind_name(value).encode()
             continue
         if id(value) in seen:
@@ -72,12 +113,15 @@ def reached(root: object) -> Iterator[bytes]:
             continue
         seen[id(value)] = len(seen)
         alive.append(value)
-        files |= _files(value)
+        files.update(_files(value))
         told, parts = _described(value)
-        yield told
-        outer = value if of_library else owner
-        waiting += [(part, outer) for part in reversed(parts)]
-    yield from sorted(hashlib.sha256(_syntax(file)).digest() for file in _with_imports(files))
+        yield _placeless(told)
+        waiting += [(part, kinds) for part in reversed(parts)]
+
+
+def _placeless(told: bytes) -> bytes:
+    """Without the digits that tell modules of the same name in several folders apart."""
+    return USER_MODULE.sub(rb"\1", told) if b"_pwcf_user_" in told else told
 
 
 def tensor_bytes(value: Tensor) -> bytes:
@@ -104,22 +148,37 @@ def _described(value: Any) -> tuple[bytes, list[object]]:
     if isinstance(value, _PLAIN):
         return _plain(value), _put_there(value)
     if isinstance(value, Tensor):
-        hooks: list[object] = list((value._backward_hooks or {}).values()) if value.is_leaf else []
+        kept = ("_backward_hooks", "_post_accumulate_grad_hooks") if value.is_leaf else ()
+        hooks: list[object] = [hook for name in kept for hook in (getattr(value, name) or {}).values()]
         # A class with a dispatch of its own says where and how values lie: on a device, in shards.
         placed = type(value).__torch_dispatch__ is not Tensor.__torch_dispatch__
         return tensor_bytes(value), hooks if placed else [*hooks, *_put_there(value)]
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
-            return name.encode(), list(value.flat)
-        return f"{name}|{value.dtype}|{value.shape}|".encode() + hashlib.sha256(value.tobytes()).digest(), []
-    if isinstance(value, (*_SILENT, types.ModuleType)):
+            return name.encode(), [*value.flat, *_put_there(value)]
+        content = hashlib.sha256(value.tobytes()).digest()
+        return f"{name}|{value.dtype}|{value.shape}|".encode() + content, _put_there(value)
+    if isinstance(value, _SILENT):
         return name.encode(), []
+    if isinstance(value, _PRINTED):
+        return f"{name}|{_text_of(value)}".encode(), []
+    if isinstance(value, types.ModuleType):  # held as a value, so that any of its names may be used
+        return name.encode(), [] if _own_file(value) is None else _module_globals(value)
     if isinstance(value, Enum):
-        return f"{name}.{value.name}".encode(), [value.value]
+        return f"{name}.{value.name}".encode(), [value.value, *_put_there(value)]
     if isinstance(value, (memoryview, ctypes.Array, ctypes._SimpleCData)):
         return name.encode(), [bytes(value)]
+    if isinstance(value, ctypes.Structure):
+        return name.encode(), [getattr(value, each[0]) for each in value._fields_]
     if isinstance(value, weakref.ref):
         return name.encode(), [value()]
+    if isinstance(value, types.CellType):
+        return name.encode(), _in_cells([value])
+    if isinstance(value, contextvars.ContextVar):
+        try:
+            return name.encode(), [value.get()]
+        except LookupError:  # not set
+            return name.encode(), []
     if isinstance(value, nn.Module):
         return f"{name}{_program(value)}".encode(), [kind, *_module_parts(value)]
     if isinstance(value, types.FunctionType):
@@ -132,13 +191,13 @@ def _described(value: Any) -> tuple[bytes, list[object]]:
     elif isinstance(value, functools.partial):
         parts = [value.func, value.args, value.keywords]
     elif isinstance(value, type):
-        return f"class {value.__qualname__}".encode(), _class_parts(value)
+        return _CLASS + value.__qualname__.encode(), _class_parts(value)
     elif isinstance(value, (staticmethod, classmethod)):
         parts = [value.__func__]
     elif isinstance(value, property):
         parts = [value.fget]
     elif isinstance(value, (set, frozenset)):
-        parts = sorted(value, key=_text_of)
+        parts = _in_order(value)
     elif isinstance(value, (list, tuple, deque)):
         parts = list(value)
     elif isinstance(value, Mapping):
@@ -149,8 +208,11 @@ def _described(value: Any) -> tuple[bytes, list[object]]:
     if not parts:
         held = _attributes(value)
         if not held and _is_library_kind(kind):
-            return f"{name}|{_text_of(value)}".encode(), []
-        parts = [kind, *(one for pair in held.items() for one in pair)]
+            return f"{name}|{_text_of(value)}".encode(), _as_pickled(value)
+        reduce: object = kind.__reduce__
+        compiled = reduce is not object.__reduce__ and not isinstance(reduce, types.FunctionType)
+        more = _as_pickled(value) if compiled else []  # attributes are not all that it is made of
+        parts = [kind, *(one for pair in held.items() for one in pair), *more]
     return name.encode(), parts
 
 
@@ -161,14 +223,47 @@ def _text_of(value: object) -> str:
         return ""
 
 
+def _as_pickled(value: object) -> list[object]:
+    """What an object without attributes that Python sees is made of again, where its printed form leaves that out."""
+    if isinstance(value, types.GeneratorType):
+        return [value.gi_code.co_name, value.gi_frame and value.gi_frame.f_locals]
+    reduce = copyreg.dispatch_table.get(type(value))
+    try:
+        made = reduce(value) if reduce is not None else value.__reduce_ex__(4)
+    except Exception:  # it cannot be pickled
+        return []
+    return [*made[:3], *(list(each or ()) for each in made[3:5])] if isinstance(made, tuple) else []
+
+
+def _in_order(members: Iterable[object]) -> list[object]:
+    """Of a set: by their printed form and, where several have the same, by what they reach."""
+    texts = [(_text_of(each), each) for each in members]
+    counts = Counter(text for text, _ in texts)
+    if _sorting.get():  # a set in what a member of a set reaches, which may be the same one: without end
+        return [each if counts[text] == 1 else text for text, each in sorted(texts, key=lambda pair: pair[0])]
+
+    def place(pair: tuple[str, object]) -> tuple[str, bytes]:
+        text, each = pair
+        return text, b"" if counts[text] == 1 else hashlib.sha256(b"".join(_walk([each], set()))).digest()
+
+    token = _sorting.set(True)
+    try:
+        return [each for _, each in sorted(texts, key=place)]
+    finally:
+        _sorting.reset(token)
+
+
+_sorting = contextvars.ContextVar("sorting", default=False)
+
+
 def _is_plain(value: object) -> bool:
-    return isinstance(value, _PLAIN) and not hasattr(value, "__dict__")
+    return isinstance(value, _PLAIN) and not hasattr(value, "__dict__") and _is_library_kind(type(value))
 
 
 def _put_there(value: object) -> list[object]:
     """What the user's own subclass of a number, a tensor or a collection adds, and attributes that were set."""
     own = [] if _is_library_kind(type(value)) else [type(value)]
-    return [*own, *(one for pair in getattr(value, "__dict__", {}).items() for one in pair)]
+    return [*own, *(one for pair in _attributes(value).items() for one in pair)]
 
 
 def _plain(value: object) -> bytes:
@@ -180,15 +275,18 @@ def _plain(value: object) -> bytes:
 
 def _attributes(value: object) -> dict[str, object]:
     """Those of its own, in slots, too."""
-    slots = [name for kind in type(value).__mro__ for name in _names(getattr(kind, "__slots__", ()))]
+    slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
     held = {name: getattr(value, name) for name in slots if name != "__weakref__" and hasattr(value, name)}
     held |= getattr(value, "__dict__", {})
     held.pop("__module__", None)  # of the user's own it has its file's place, which may be another one
     return held
 
 
-def _names(slots: str | Iterable[str]) -> list[str]:
-    return [slots] if isinstance(slots, str) else [name for name in slots if name != "__dict__"]
+def _slots(kind: type) -> list[str]:
+    slots: str | Iterable[str] = vars(kind).get("__slots__", ())
+    named = [slots] if isinstance(slots, str) else [name for name in slots if name != "__dict__"]
+    private = f"_{kind.__name__.lstrip('_')}"  # before which Python puts the class
+    return [private + name if name.startswith("__") and not name.endswith("__") else name for name in named]
 
 
 def _program(module: nn.Module) -> str:
@@ -196,19 +294,21 @@ def _program(module: nn.Module) -> str:
     if isinstance(module, torch.fx.GraphModule):
         return module.code
     if isinstance(module, torch.jit.ScriptModule):
-        return str(module.inlined_graph) if hasattr(module, "forward") else ""
+        graph: Any = module.inlined_graph if hasattr(module, "forward") else None
+        return "" if graph is None else str(graph.str(False))  # without the places of the code
     return ""
 
 
 def _module_parts(module: nn.Module) -> list[object]:
     if isinstance(module, torch.jit.ScriptModule):
-        return [*module.state_dict().values()]
+        return [*module.state_dict().values(), *_scripted_attributes(module)]
     if "_orig_mod" in module._modules:  # torch.compile's: how it is made fast is not the same twice
-        return [module._modules["_orig_mod"], *(hook for hook in module._forward_hooks.values())]
+        return [module._modules["_orig_mod"], *module._forward_pre_hooks.values(), *module._forward_hooks.values()]
     held = {name: value for name, value in vars(module).items() if name not in _TORCH_OWN}
+    parts: list[object] = []
     if isinstance(module, torch.fx.GraphModule):  # beside its code, how torch came to it
         held = {name: value for name, value in held.items() if name in _PARTS or name.endswith("_hooks")}
-    parts: list[object] = []
+        parts += [node.target for node in module.graph.nodes if _is_put_in(node.target)]
     for name, value in sorted(held.items()):
         if "_hooks" in name and name in _NO_HOOKS:  # by numbers, which are given out in turn
             parts += value.values() if isinstance(value, Mapping) else []
@@ -218,6 +318,19 @@ def _module_parts(module: nn.Module) -> list[object]:
 
 
 _NO_HOOKS = vars(nn.Module())
+_ATTRIBUTE = re.compile(r'prim::GetAttr\[name="(\w+)"\]')
+
+
+def _scripted_attributes(module: torch.jit.ScriptModule) -> list[object]:
+    """Numbers, texts and tensors that a program takes from its modules, and that are no part of their state."""
+    names = sorted(set(_ATTRIBUTE.findall(_program(module))))
+    found: list[object] = []
+    for part in module.modules():
+        for name in names:
+            value = getattr(part, name, None)
+            if not isinstance(value, nn.Module):
+                found.append(value)
+    return found
 
 
 def _global_hooks() -> list[object]:
@@ -236,20 +349,33 @@ def _patches() -> list[object]:
     found: list[object] = []
     for place in _CALLED:
         for name, value in sorted(vars(place).items()):
-            if isinstance(value, types.FunctionType) and _is_own_code(value):
+            if _is_put_in(value):
                 found += [name, value]
     return found
+
+
+def _is_put_in(value: object) -> bool:
+    """Whether something among a library's names is the user's own."""
+    if isinstance(value, (staticmethod, classmethod)):
+        value = value.__func__
+    elif isinstance(value, (functools.partial, functools.partialmethod)):
+        value = value.func
+    elif isinstance(value, property):
+        value = value.fget
+    if isinstance(value, types.FunctionType):
+        return _is_own_code(value)
+    return not isinstance(value, type) and not _is_library_kind(type(value))
 
 
 def _class_parts(kind: type) -> list[object]:
     """Of the user's own classes everything; of a library's, what the user has put into it."""
     parts: list[object] = [] if _is_library_kind(type(kind)) else [type(kind)]
     for each in kind.__mro__:
-        own = _own_file(each) is not None or each.__module__ not in sys.modules
+        own = not _is_library_kind(each)
         for name, value in sorted(vars(each).items()):
             if own and name not in _CLASS_OWN and not isinstance(value, types.MemberDescriptorType):
                 parts += [name, value]
-            elif not own and isinstance(value, types.FunctionType) and _own_file(value) is not None:
+            elif not own and _is_put_in(value):
                 parts += [each.__qualname__, name, value]
     return parts
 
@@ -257,9 +383,9 @@ def _class_parts(kind: type) -> list[object]:
 def _function(function: types.FunctionType) -> bytes:
     """Its name and, of the user's own, its program: of several lambdas on one line it may be any."""
     if not _is_own_code(function):
-        return f"{function.__module__}.{function.__qualname__}".encode()
-    told = f"def {function.__qualname__}|".encode()
-    return told + b"|".join(_plain(_constants(code)) + code.co_code for code in _codes(function.__code__))
+        return f"{function.__globals__.get('__name__')}.{function.__code__.co_qualname}".encode()
+    told = f"{function.__qualname__}|".encode()
+    return _FUNCTION + told + b"|".join(_plain(_constants(code)) + code.co_code for code in _codes(function.__code__))
 
 
 def _constants(code: types.CodeType) -> tuple[object, ...]:
@@ -274,9 +400,10 @@ _own_codes: dict[str, bool] = {}
 
 def _is_own_code(function: types.FunctionType) -> bool:
     name = function.__code__.co_filename
+    if name.startswith("<") and not name.startswith("<frozen"):  # made of a text, by the file that ran it
+        name = function.__globals__.get("__file__") or name
     if name not in _own_codes:
-        path = Path(name)
-        _own_codes[name] = (not path.is_file() and not path.name.startswith("<frozen")) or _own(path)
+        _own_codes[name] = not name.startswith("<frozen") and _own(Path(name))
     return _own_codes[name]
 
 
@@ -285,11 +412,7 @@ def _function_parts(function: types.FunctionType) -> list[object]:
     if (compiled := vars(function).get("_torchdynamo_orig_callable")) is not None:
         return [compiled]
     parts: list[object] = [function.__defaults__, function.__kwdefaults__]
-    for cell in function.__closure__ or ():
-        try:
-            parts.append(cell.cell_contents)
-        except ValueError:  # still empty
-            continue
+    parts += _in_cells(function.__closure__ or ())
     parts += [one for pair in vars(function).items() for one in pair]
     if not _is_own_code(function):
         return parts
@@ -298,22 +421,58 @@ def _function_parts(function: types.FunctionType) -> list[object]:
     # What it sets itself is a state, a count of its calls perhaps, which changes while it is used.
     state = {each.argval for code in codes for each in dis.get_instructions(code) if each.opname == "STORE_GLOBAL"}
     # Among Python's own names, what somebody has put there.
-    added = {name: each for name, each in vars(builtins).items() if isinstance(each, types.FunctionType)}
-    added |= {name: each for name, each in vars(builtins).items() if not callable(each)}
+    added = {name: each for name, each in vars(builtins).items() if not _is_python_own(name, each)}
     outside = added | function.__globals__
     for name in names:
         if name in outside and name not in state:
-            parts += [name, outside[name], *_named_in(outside[name], names, set())]
+            value = outside[name]
+            parts += [name, *(_named_in(value, names, set()) if isinstance(value, types.ModuleType) else [value])]
     return parts
 
 
-def _named_in(value: object, names: list[str], seen: set[int]) -> list[object]:
-    """What a program may take from a module that it names, and from own modules in there."""
-    if not isinstance(value, types.ModuleType) or _own_file(value) is None or id(value) in seen:
+def _in_cells(cells: Iterable[types.CellType]) -> list[object]:
+    found: list[object] = []
+    for cell in cells:
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # still empty
+            continue
+    return found
+
+
+def _is_python_own(name: str, value: object) -> bool:
+    kinds = (type, types.BuiltinFunctionType)
+    return isinstance(value, kinds) and value.__name__ == name and value.__module__ in ("builtins", "_io")
+
+
+def _named_in(module: types.ModuleType, names: list[str], seen: set[int]) -> list[object]:
+    """What a program may take from a module that it names, and from modules in there."""
+    if id(module) in seen:
         return []
-    seen.add(id(value))
-    held = [(name, vars(value)[name]) for name in names if name in vars(value)]
-    return [one for name, each in held for one in (name, each, *_named_in(each, names, seen))]
+    seen.add(id(module))
+    own = _own_file(module) is not None or _is_own_module(module.__name__)
+    parts: list[object] = []
+    for name in [*names, *(["__getattr__"] if own else [])]:
+        value = vars(module).get(name, _NOTHING)
+        if isinstance(value, types.ModuleType):
+            parts += [name, *_named_in(value, names, seen)]
+        elif value is not _NOTHING and (own or isinstance(value, _NUMBERS) or _is_put_in(value)):
+            parts += [name, value]
+        elif isinstance(value, types.FunctionType):  # another one than its name says, perhaps
+            parts += [name, _function(value)]
+        elif isinstance(value, types.BuiltinFunctionType):
+            parts += [name, value.__qualname__]
+    return parts
+
+
+_NOTHING = object()
+_NUMBERS = (bool, int, float, complex)
+
+
+def _module_globals(module: types.ModuleType) -> list[object]:
+    held = {name: value for name, value in vars(module).items() if not name.startswith("__")}
+    kept = {name: value for name, value in held.items() if not isinstance(value, types.ModuleType)}
+    return [one for pair in sorted(kept.items(), key=lambda pair: pair[0]) for one in pair]
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -349,8 +508,24 @@ _library_kinds: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionar
 def _is_library_kind(kind: type) -> bool:
     """Whether a class is of an installed package; asked for every object, so it is known from the first on."""
     if kind not in _library_kinds:
-        _library_kinds[kind] = _own_file(kind) is None
+        _library_kinds[kind] = _own_file(kind) is None and not _is_without_file(kind)
     return _library_kinds[kind]
+
+
+def _is_without_file(kind: type) -> bool:
+    """Whether a class was typed at a prompt or in a notebook, made of a text, or imported from an archive."""
+    module: object = kind.__module__
+    by_dataclasses = module == "types" and not hasattr(types, kind.__name__)
+    return by_dataclasses or (isinstance(module, str) and _is_own_module(module))
+
+
+def _is_own_module(name: str) -> bool:
+    """Whether a module, or the package it is in, is the user's own, with a file or without."""
+    module = sys.modules.get(name.partition(".")[0])
+    file = getattr(module, "__file__", None)
+    if file is None:  # Python's own have a spec
+        return getattr(module, "__spec__", None) is None
+    return _own(Path(file))
 
 
 def _files(value: object) -> set[Path]:
@@ -364,18 +539,17 @@ def _files(value: object) -> set[Path]:
 def _with_imports(files: set[Path]) -> set[Path]:
     """Own files, and all own files that they import, also where a function imports only when it is called."""
     found: set[Path] = set()
-    waiting = list(files)
+    waiting = [(file, "") for file in files]
     while waiting:
-        file = waiting.pop()
+        file, package = waiting.pop()
         if file in found:
             continue
         found.add(file)
         modules = [each for each in list(sys.modules.values()) if _file_of(each) == str(file)]
         for module in modules[:1]:
-            for value in list(vars(module).values()):
-                waiting += _files(value)
-        package = getattr(modules[0], "__package__", None) if modules else None
-        waiting += [other for name in _imported(file, package or "") for other in _find(name)]
+            package = getattr(module, "__package__", None) or ""
+            waiting += [(other, "") for value in list(vars(module).values()) for other in _files(value)]
+        waiting += [other for name in _imported(file, package) for other in _find(name)]
     return found
 
 
@@ -396,25 +570,39 @@ def _imported(file: Path, package: str) -> set[str]:
     return {name for name in names if name and name.partition(".")[0] not in sys.stdlib_module_names}
 
 
-def _find(name: str) -> list[Path]:
-    """The own file of a module, found without importing it."""
-    parent = name.rpartition(".")[0]
-    if parent and parent not in sys.modules:  # to find it would run its package's code
-        return []
+def _find(name: str) -> list[tuple[Path, str]]:
+    """The own files of a module and of the packages it is in, each with its package; nothing is imported for it."""
+    found: list[tuple[Path, str]] = []
+    parts, places = name.split("."), None
+    for end in range(1, len(parts) + 1):
+        spec = _spec(".".join(parts[:end]), places)
+        if spec is None:
+            break
+        if spec.origin is not None and Path(spec.origin).is_file():
+            if not _own(Path(spec.origin)):
+                break
+            found.append((Path(spec.origin), spec.parent or ""))
+        places = spec.submodule_search_locations
+        if places is None:
+            break
+    return found
+
+
+def _spec(name: str, places: Iterable[str] | None) -> importlib.machinery.ModuleSpec | None:
+    """Where a module is, looked for in its package's ``places``: Python itself would run that package's code."""
     try:
-        spec = importlib.util.find_spec(name)
+        if places is None or name in sys.modules:
+            return importlib.util.find_spec(name)
+        return importlib.machinery.PathFinder.find_spec(name, list(places))
     except (ImportError, ValueError, AttributeError):
-        return []
-    if spec is None or spec.origin is None or not _own(Path(spec.origin)):
-        return []
-    return [Path(spec.origin)] if Path(spec.origin).is_file() else []
+        return None
 
 
 def _file_of(module: object) -> str | None:
     return getattr(module, "__file__", None)
 
 
-def _syntax(file: Path) -> bytes:
+def syntax(file: Path) -> bytes:
     """The syntax tree of a file, in which comments and blanks do not count; of what is no Python, all."""
     content = file.read_bytes()
     try:
@@ -427,7 +615,7 @@ def _own_file(code: Any) -> Path | None:
     """The file that defines it; None if that belongs to an installed package or does not exist."""
     try:
         file = inspect.getsourcefile(code) or inspect.getfile(code)
-    except TypeError:
+    except (TypeError, OSError):  # built in, or typed at a prompt
         return None
     path = Path(file)
     return path if path.is_file() and _own(path) else None

@@ -56,7 +56,7 @@ class BuiltModel:
     """of the normalisation that the library trains its models behind"""
     std: Sequence[float] | None = None
     content: bytes = b""
-    """the file of an exported program: part of the fingerprint, as tensors do not tell what is done with them"""
+    """the file of a program: part of the fingerprint, as tensors do not tell what is done with them"""
     own: bool = False
     """whether the user's own code has made it"""
 
