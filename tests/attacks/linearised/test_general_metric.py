@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -197,3 +198,23 @@ def test_polish_settles_in_the_minimum() -> None:
 
 def test_degrees_of_norms_and_squares() -> None:
     assert degrees(torch.tensor([1.0, 1.0, 0.0]), torch.tensor([0.5, 0.25, 0.0])).tolist() == [1.0, 2.0, 1.0]
+
+
+def test_restarts_begin_as_far_away_as_the_metric_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise as long in l2 as the nearest point may be many times as far away in a metric that hardly sees some ways."""
+    problem = Ellipsoid()
+    start, shares = LmnSearch._start, []
+
+    def watched(self: LmnSearch, stage: Stage, *args: Any) -> Tensor:
+        where = start(self, stage, *args)
+        if stage.is_restart:
+            radius, image = self.table.best()[0], args[2]
+            near = ~self.began_far[image] & torch.isfinite(radius[image])
+            shares.append((problem(self.centre[image], where) / radius[image])[near])
+        return where
+
+    monkeypatch.setattr(LmnSearch, "_start", watched)
+    evaluate(problem.classifier, problem.images, problem.labels, MinRadius(problem), budget=1200, stop="budget")
+    share = torch.cat(shares)
+    assert len(share) >= ROWS
+    torch.testing.assert_close(share.unique(), share.unique().clamp(0.45, 1.05))

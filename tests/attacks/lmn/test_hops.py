@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pwcf import MinRadius
 from pwcf.attacks.agreement import HOP
-from pwcf.attacks.linearised.schedule import FIRST_HOP, FIRST_HOP_L1, endless
+from pwcf.attacks.linearised.schedule import FIRST_HOP, FIRST_HOP_L1, FIRST_HOP_LINF, endless
 from pwcf.attacks.linearised.search import HOP_SIZE
 from pwcf.attacks.lmn.attack import LmnSearch
 from pwcf.metrics import L1, L2, Linf, Metric
@@ -34,7 +34,7 @@ def _search(norm: str, rows: slice = slice(None)) -> LmnSearch:
     )
 
 
-@pytest.mark.parametrize(("metric", "first"), [(L1(), FIRST_HOP_L1), (L2(), FIRST_HOP), (Linf(), FIRST_HOP)])
+@pytest.mark.parametrize(("metric", "first"), [(L1(), FIRST_HOP_L1), (L2(), FIRST_HOP), (Linf(), FIRST_HOP_LINF)])
 def test_every_second_restart_is_a_hop_of_one_row_from_one_on(metric: Metric, first: int) -> None:
     plan = endless(metric, 10_000, 10)
     assert plan is not None

@@ -45,6 +45,10 @@ from pwcf.solvers import LimitedBFGS
 NOISE_LINF, NOISE_L2 = 0.75, (1.8, 3.6)
 # Noise around the best point, measured alike (hops); in l1, where minima lie farther apart, more.
 HOP_SIZE, HOP_SIZE_L1 = 2.0, 3.0
+# Noise in a metric without structure: as far from the image in the metric itself, in shares of the best radius in turn,
+# and so much around the best point. Noise as long in l2 as the best point may be fifty times as far in a perceptual
+# distance, and restarts from there end at many times the radius (AlexNet PD on a CIFAR net: 3 to 20 times).
+NOISE_GENERAL, HOP_SIZE_GENERAL = (0.5, 1.0), 0.5
 # Noise where nothing is known yet, in units of the box, in turn: far enough to leave a region without slope.
 NOISE_BLIND = (0.25, 0.5, 1.0)
 # Noise on landmarks, in units of the box, so that the same one leads to different searches.
@@ -387,7 +391,9 @@ class LinearisedSearch:
             known = torch.isfinite(self.table.radius[image, column]).unsqueeze(-1)
             return torch.where(known, self.table.points[image, column], point[image])
         hops = stage.start == "hop"
-        if self.metric.exponent == math.inf:
+        if not isinstance(self.metric, HasHalfspaceStep):
+            size = (HOP_SIZE_GENERAL if hops else NOISE_GENERAL[number % len(NOISE_GENERAL)]) * radius
+        elif self.metric.exponent == math.inf:
             size = (HOP_SIZE if hops else NOISE_LINF) * radius
         else:
             hop = HOP_SIZE_L1 if self.metric.exponent == 1 else HOP_SIZE
@@ -395,10 +401,13 @@ class LinearisedSearch:
             size = share * (point - self.centre).norm(dim=1) * (3 / centre.shape[1]) ** 0.5
         lower, upper = self.task.model.bounds
         blind = NOISE_BLIND[number % len(NOISE_BLIND)] * (upper - lower)
-        size = torch.where(torch.isfinite(radius), size, torch.full_like(size, blind))
         noise = noise_of([self.seeds[i] + number for i in images.tolist()], len(column), centre)
+        length = size[image]
+        if not isinstance(self.metric, HasHalfspaceStep):
+            length = self._length_of(length, noise, image)
+        length = torch.where(torch.isfinite(radius[image]), length, torch.full_like(length, blind))
         origin = point[image] if hops else centre
-        start = torch.clamp(origin + size[image].unsqueeze(-1) * noise, self.lower[image], self.upper[image])
+        start = torch.clamp(origin + length.unsqueeze(-1) * noise, self.lower[image], self.upper[image])
         self.began_far = torch.zeros_like(self.began_far)
         if kinds is not None:
             start = self._at_landmarks(kinds, number, images, image, start)
@@ -409,6 +418,15 @@ class LinearisedSearch:
             self.began_far[seeking[found]] = True
             start = torch.where(torch.isin(image, seeking[found]).unsqueeze(-1), point[image], start)
         return start
+
+    def _length_of(self, distance: Tensor, noise: Tensor, image: Tensor) -> Tensor:
+        """(r,) how long noise (r, n) on the images must be to be about so far (r,) from them; at most the box."""
+        lower, upper = self.task.model.bounds
+        look = NOISE_LOOK * (upper - lower)
+        there = torch.clamp(self.centre[image] + look * noise, self.lower[image], self.upper[image])
+        seen = self.measure.values(there.view(-1, *self.shape), image)
+        longer = (distance / seen).pow(1 / self.degree[image])
+        return torch.nan_to_num(look * longer, nan=upper - lower).clamp(max=upper - lower)
 
     def _at_landmarks(self, kinds: Tensor, number: int, images: Tensor, image: Tensor, start: Tensor) -> Tensor:
         """The starts (r, n), those of images whose kind is a landmark towards it, as far as the boundary."""

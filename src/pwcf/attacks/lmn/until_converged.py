@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pwcf.attacks.agreement import FAR, HOP, NEAR, Searches, agreement_of
 from pwcf.attacks.base import Answer, Diagnostics
-from pwcf.attacks.linearised.schedule import EndlessPlan
+from pwcf.attacks.linearised.schedule import EndlessPlan, Stage
 from pwcf.attacks.linearised.search import LinearisedSearch
 from pwcf.attacks.linearised.starts import LANDMARKS
 
@@ -61,7 +61,7 @@ def until_converged(search: LinearisedSearch, parts: EndlessPlan, limit: Tensor)
             break
         search.working, number = working, number + 1
         stage = parts.restart(number)
-        kinds = torch.full_like(search.task.labels, NOISE) if stage.start == "hop" else _next_kinds(number, found_by)
+        kinds = _kinds_of(stage, _next_kinds(number, found_by))
         end = search.stage(stage, number, None, kinds)
         ends.append(torch.where(working, end, torch.nan))
         began.append(torch.where(search.began_far, FAR, HOP if stage.start == "hop" else NEAR))
@@ -107,7 +107,8 @@ def _use_up(search: LinearisedSearch, parts: EndlessPlan, limit: Tensor, found_b
         search.working = left >= small.restart_passes
         if not bool(search.working.any()):
             break
-        search.stage(small.restart(number), SPARE + number, None, found_by.argmin(1))
+        stage = small.restart(number)
+        search.stage(stage, SPARE + number, None, _kinds_of(stage, found_by.argmin(1)))
 
 
 def _polish(search: LinearisedSearch, parts: EndlessPlan, polished: Tensor) -> Tensor:
@@ -115,6 +116,11 @@ def _polish(search: LinearisedSearch, parts: EndlessPlan, polished: Tensor) -> T
     for stage in parts.last:
         search.stage(stage, 0)
     return torch.where(search.working, search.table.best()[0], polished)
+
+
+def _kinds_of(stage: Stage, kinds: Tensor) -> Tensor:
+    """Hops begin around the best point, with noise; other restarts at these kinds (n,) of places."""
+    return torch.full_like(kinds, NOISE) if stage.start == "hop" else kinds
 
 
 def _next_kinds(number: int, found_by: Tensor) -> Tensor:
