@@ -6,7 +6,7 @@ are there are only read. The page is written from all cells that are there::
     OMP_NUM_THREADS=1 PYTHONPATH=benchmarks python benchmarks/pwcf_strength.py --out results/pwcf --images 20 \\
         --parts radius,margin,ce,largest --page docs/benchmarks/pwcf.md
     OMP_NUM_THREADS=1 PYTHONPATH=benchmarks python benchmarks/pwcf_strength.py --out results/pwcf \\
-        --parts techniques --images 10
+        --parts techniques,clipping --images 20
 
 Samples are the first test images that the net classifies correctly, points are verified. FAB is untargeted with five
 restarts of 100 steps, as in the paper, APGD has five restarts of 100 steps; both have the passes that this takes. The
@@ -21,7 +21,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,7 @@ from pwcf.attacks.apgd import Apgd
 from pwcf.attacks.fab import Fab
 from pwcf.attacks.pwcf import Pwcf
 
-NETS = ("cifar10_resnet4b_linf2", "mnist_kw_linf01", "cifar10_wide_kw", "cifar10_cnn_a_mix4", "cifar10_sgd_8px")
-"""Nets that no constant of PWCF was chosen on."""
-FITTED = ("cifar10_kw_l2_36", "fmnist_kw_linf01", "mnist_colt_linf01", "cifar10_cnn_a_adv4")
-"""The nets they were chosen on, ten images each."""
+NETS = tuple(nets.DATASETS)
 EPS = {"cifar10": {"linf": 4 / 255, "l2": 0.5, "l1": 12.0}, "mnist": {"linf": 0.15, "l2": 1.5, "l1": 10.0}}
 EPS["fashion_mnist"] = {"linf": 0.1, "l2": 0.8, "l1": 5.0}
 BUDGET, PUBLISHED_FAB, PUBLISHED_APGD = 2000, 10_500, 1200
@@ -54,6 +51,14 @@ TECHNIQUES: dict[str, Attack] = {
     "published, no rescaling": replace(Pwcf.as_published(), rescale=False),
     "published, one start": replace(Pwcf.as_published(), starts=1),
 }
+CLIPPING: dict[str, Attack] = {
+    f"{kind}, {loss}{', not clipped' * (not clip)}": replace(attack, loss=loss, clip=clip)
+    for kind, attack in (("default", FULL), ("as published", Pwcf.as_published()))
+    for loss in ("margin", "ce")
+    for clip in (True, False)
+}
+ABLATIONS = {"techniques": TECHNIQUES, "clipping": CLIPPING}
+"""Parts with every setting of PWCF on its own, on min-radius and on max-loss."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +85,10 @@ def cells(part: str, names: tuple[str, ...]) -> Iterator[Cell]:
                     yield Cell(part, net, metric, attack, lambda attack=attack: as_attack(attack))
                 if metric in ("linf", "l2", "l1"):
                     yield Cell(part, net, metric, "fab", lambda: Fab(steps=100, restarts=5), PUBLISHED_FAB)
-    elif part == "techniques":
+    elif part in ABLATIONS:
         for net in names:
             for metric in ("linf", "l2", "l1"):
-                for name, attack in TECHNIQUES.items():
+                for name, attack in ABLATIONS[part].items():
                     yield Cell(part, net, metric, name, lambda attack=attack: attack)
     else:
         for net in names:
@@ -104,7 +109,7 @@ def measure(cell: Cell, images: int) -> dict[str, Any]:
     if cell.part in ("radius", "techniques"):
         question: pwcf.MinRadius | pwcf.MaxLoss = pwcf.MinRadius(cell.metric)
     else:
-        loss = "margin" if cell.part == "margin" else "ce"
+        loss = "margin" if cell.part in ("margin", "clipping") else "ce"
         eps = EPS[task.dataset][cell.metric]
         question = pwcf.MaxLoss(cell.metric, eps, loss, clip=cell.part != "largest")
     began = time.process_time()
@@ -151,25 +156,73 @@ TITLES = {
     "ce": "Max-loss, cross-entropy: robust accuracy",
     "largest": "Largest cross-entropy within eps (`clip=False`): mean",
     "techniques": "Techniques on and off: mean verified radius",
+    "clipping": "Clipping on and off: robust accuracy",
 }
+
+
+def verdicts(results: dict[Cell, dict[str, Any]]) -> dict[str, str]:
+    """For each part what its table comes to, in a sentence."""
+    by = {(cell.part, cell.net, cell.metric, cell.attack): result for cell, result in results.items()}
+
+    def pairs(part: str, ours: str, other: str, metrics: tuple[str, ...]) -> list[tuple[float, float]]:
+        """Means of both where both are there: radii with inf where one is missing, robust accuracy, or losses."""
+        keys = [key for key in by if key[0] == part and key[2] in metrics and key[3] == ours]
+        both = [(by[key], by.get((*key[:3], other))) for key in keys]
+        return [(value(part, mine), value(part, theirs)) for mine, theirs in both if theirs is not None]
+
+    def value(part: str, result: dict[str, Any]) -> float:
+        radius = [math.inf if r is None else r for r in result["radius"]]
+        if part == "largest":
+            return sum(result["loss"]) / len(radius)
+        return sum(map(math.isinf, radius)) / len(radius) if part in ("margin", "ce") else sum(radius) / len(radius)
+
+    def count(compared: list[tuple[float, float]], holds: Callable[[float, float], bool]) -> str:
+        return f"{sum(holds(*pair) for pair in compared)} of {len(compared)}"
+
+    radius, here = partial(pairs, "radius", "pwcf"), [key for key in by if key[0] == "radius" and key[3] == "pwcf"]
+    sentences = {}
+    if here:
+        l1_l2 = count(radius("fab", ("l1", "l2")), lambda a, b: a <= b)
+        linf = count(radius("fab", ("linf",)), lambda a, b: a <= 1.01 * b)
+        others = count(radius("lmn", ("l1.5", "l8")), lambda a, b: a <= 1.03 * b)
+        missing = sum(r is None for key in here for r in by[key]["radius"])
+        sentences["radius"] = (
+            f"pwcf is no larger than FAB on {l1_l2} pairs in l1 and l2, at most 1 % larger on {linf} in linf, and at "
+            f"most 3 % larger than lmn on {others} in l1.5 and l8. Samples without a point: {missing}. At most "
+            f"{max(by[key]['cpu'] for key in here):.2f} s of CPU an image."
+        )
+    for part, points in (("margin", 0.01), ("ce", 0.03)):
+        if compared := pairs(part, "pwcf", "apgd", ("linf", "l2", "l1")):
+            close = count(compared, lambda a, b, most=points: a <= b + most + 1e-9)
+            sentences[part] = f"pwcf is at most {points:.2f} above APGD on {close}."
+    if compared := pairs("largest", "pwcf", "apgd", ("linf", "l2", "l1")):
+        pwcf_, lmn = (
+            count(pairs("largest", name, "apgd", ("linf", "l2", "l1")), lambda a, b: a >= b) for name in ("pwcf", "lmn")
+        )
+        sentences["largest"] = f"No lower than APGD: pwcf on {pwcf_}, lmn on {lmn}."
+    return sentences
 
 
 def page(results: dict[Cell, dict[str, Any]], images: int) -> str:
     lines = ["# PWCF", "", (__doc__ or "").split("::\n\n")[0].strip().split("\n\n")[0], ""]
     lines += ["FAB has five restarts of 100 steps (10,500 passes), APGD the same (1,200), the others 2,000 passes.", ""]
     lines += [f"First {images} correctly classified images; CPU is in seconds an image on one shared core.", ""]
+    said_of = verdicts(results)
     for part, title in TITLES.items():
         rows: dict[tuple[str, str], dict[str, str]] = {}
         for cell, result in results.items():
             if cell.part == part:
                 text = said(cell, result)
-                if cell.attack == "pwcf" or part == "techniques":
+                if cell.attack == "pwcf" or part in ABLATIONS:
                     text += f"; {result['cpu']:.2f} s"
+                if part in ABLATIONS:
+                    text += f", {sum(result['passes']) / len(result['passes']):.0f} passes"
                 rows.setdefault((cell.net, cell.metric), {})[cell.attack] = text
         if not rows:
             continue
         names = list(dict.fromkeys(name for row in rows.values() for name in row))
-        lines += [f"## {title}", "", "| net | metric | " + " | ".join(names) + " |"]
+        lines += [f"## {title}", "", *([said_of[part], ""] if part in said_of else [])]
+        lines += ["| net | metric | " + " | ".join(names) + " |"]
         lines += ["| --- | --- |" + " --- |" * len(names)]
         for (net, metric), row in rows.items():
             lines.append(f"| {net} | {metric} | " + " | ".join(row.get(name, "") for name in names) + " |")
