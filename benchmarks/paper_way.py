@@ -114,9 +114,19 @@ def verified(net: nn.Module, image: Tensor, label: Tensor, point: Tensor, norm: 
 def solve_reference(
     task: nets.Task, double: nn.Module, norm: str, memory: int, i: int, args: argparse.Namespace
 ) -> dict[str, Any]:
-    """PyGRANSO on one image; its own seconds, without our repair."""
+    """PyGRANSO on one image: the nearest point of its starts, and the seconds, iterations, evaluations of all."""
+    records = [solve_once(task, double, norm, memory, i, args, start) for start in range(args.starts)]
+    best = min(records, key=lambda record: record["radius"])
+    sums = ("seconds", "cpu_seconds", "iterations", "evaluations")
+    return best | {key: sum(record[key] for record in records) for key in sums}
+
+
+def solve_once(
+    task: nets.Task, double: nn.Module, norm: str, memory: int, i: int, args: argparse.Namespace, number: int
+) -> dict[str, Any]:
+    """PyGRANSO from one start; its own seconds, without our repair."""
     image = task.images[i].double()
-    generator = torch.Generator().manual_seed(args.seed + i)
+    generator = torch.Generator().manual_seed(args.seed + i + 1000 * number)
     noise = NOISE * (2 * torch.rand(image.numel(), generator=generator, dtype=image.dtype) - 1)
     start = (image.flatten() + noise).clamp(0, 1)
     objective, constraints, z = problem(double, image, int(task.labels[i]), norm, start)
@@ -145,7 +155,16 @@ def solve_ours(task: nets.Task, norm: str, attack: str) -> Ours:
 def settings(args: argparse.Namespace) -> dict[str, Any]:
     """What a stored result of the reference depends on: the first line of its file."""
     names = ("net", "images", "seed", "tol", "max_iterations", "cap", "threads")
-    return {name: getattr(args, name) for name in names} | {"pygranso": granso.version(), "torch": torch.__version__}
+    starts = {"starts": args.starts} if args.starts > 1 else {}
+    return (
+        {name: getattr(args, name) for name in names}
+        | starts
+        | {"pygranso": granso.version(), "torch": torch.__version__}
+    )
+
+
+def stem(args: argparse.Namespace) -> str:
+    return STEM if args.starts == 1 else f"{STEM}_{args.starts}_starts"
 
 
 def stored(path: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -243,19 +262,21 @@ def write(args: argparse.Namespace, records: list[dict[str, Any]], ours: dict[st
     ]
     if not each:
         return
-    with (args.out / f"{STEM}.csv").open("w", newline="", encoding="utf-8") as file:
+    with (args.out / f"{stem(args)}.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(each[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(each)
     info = settings(args) | {"python": platform.python_version(), "pwcf": pwcf.__version__}
-    lines = ["    OMP_NUM_THREADS=1 python benchmarks/paper_way.py --out docs/benchmarks", ""]
+    options = f"--starts {args.starts} --images {args.images} --cap {args.cap:g} " if args.starts > 1 else ""
+    lines = [f"    OMP_NUM_THREADS=1 python benchmarks/paper_way.py {options}--out docs/benchmarks", ""]
     lines += ["# The paper's way: PWCF on PyGRANSO, and ours", "", note, ""]
     lines += ["Settings: " + ", ".join(f"{key} {value}" for key, value in info.items()) + ".", ""]
     lines += [
-        "Reference: PyGRANSO in float64, its default, one image after the other, one random start (the paper: ten), "
-        f"slack groups as the fold of |x' - x| - t, stopped after {args.cap:g} s of wall time an image. Where it was "
-        "stopped its seconds are fewer and its radius may be larger than at its own end. All radii are of verified "
-        "points; a reference point that is not misclassified is moved out by up to 100 %, ours by up to 5 %; all are "
+        f"Reference: PyGRANSO in float64, its default, one image after the other, {args.starts} random start(s) (the "
+        "paper: ten) of which the nearest point counts and the seconds of all, slack groups as the fold of "
+        f"|x' - x| - t, stopped after {args.cap:g} s of wall time a start. Where it was stopped its seconds are fewer "
+        "and its radius may be larger than at its own end. All radii are of verified points; a reference point that is not "
+        "misclassified is moved out by up to 100 %, ours by up to 5 %; all are "
         "bisected back to the boundary. Seconds are per image, ours those of one call with all images at the default "
         "budget, shared out, verification and evidence included. Means are over the images where the reference has a "
         "point; ratios of radii: ours / reference; larger on: images where ours is larger at all.",
@@ -266,7 +287,7 @@ def write(args: argparse.Namespace, records: list[dict[str, Any]], ours: dict[st
         lines += [f'## "{name}": asked is {claim}', "", *table([rows[name] for rows in summaries]), ""]
     lines += ["## How the reference ended", "", "Iterations and evaluations: medians.", ""]
     lines += [*table([endings(*key, some) for key, some in of.items()]), "", "## Image by image", "", *table(each)]
-    (args.out / f"{STEM}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (args.out / f"{stem(args)}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def parse() -> argparse.Namespace:
@@ -277,7 +298,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the reference's starts")
     parser.add_argument("--tol", type=float, default=1e-2, help="PyGRANSO's tolerances, stationarity and violation")
     parser.add_argument("--max-iterations", type=int, default=4000)
-    parser.add_argument("--cap", type=float, default=240.0, help="PyGRANSO's wall seconds per image")
+    parser.add_argument("--cap", type=float, default=240.0, help="PyGRANSO's wall seconds per start")
+    parser.add_argument("--starts", type=int, default=1, help="of PyGRANSO: the nearest point counts, the time of all")
     parser.add_argument("--memories", type=int, nargs="+", choices=MEMORIES, default=list(MEMORIES), help="0: full")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("docs/benchmarks"))
@@ -292,7 +314,7 @@ def main() -> None:
     granso.load()  # imports stay outside the clock
     task = nets.load(args.net, args.images)
     double = copy.deepcopy(task.net).double().requires_grad_(False)
-    path = args.out / f"{STEM}.jsonl"
+    path = args.out / f"{stem(args)}.jsonl"
     records = stored(path, args)
     note = "All measured in one run, in one process and thread."
     if records:
@@ -317,7 +339,7 @@ def main() -> None:
         )
         write(args, records, ours, note)
     write(args, records, ours, note)
-    print((args.out / f"{STEM}.md").read_text(encoding="utf-8") if records else "nothing stored")
+    print((args.out / f"{stem(args)}.md").read_text(encoding="utf-8") if records else "nothing stored")
 
 
 if __name__ == "__main__":
