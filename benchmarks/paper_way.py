@@ -275,8 +275,8 @@ def write(args: argparse.Namespace, records: list[dict[str, Any]], ours: dict[st
         f"Reference: PyGRANSO in float64, its default, one image after the other, {args.starts} random start(s) (the "
         "paper: ten) of which the nearest point counts and the seconds of all, slack groups as the fold of "
         f"|x' - x| - t, stopped after {args.cap:g} s of wall time a start. Where it was stopped its seconds are fewer "
-        "and its radius may be larger than at its own end. All radii are of verified points; a reference point that is not "
-        "misclassified is moved out by up to 100 %, ours by up to 5 %; all are "
+        "and its radius may be larger than at its own end. All radii are of verified points; a reference point that is "
+        "not misclassified is moved out by up to 100 %, ours by up to 5 %; all are "
         "bisected back to the boundary. Seconds are per image, ours those of one call with all images at the default "
         "budget, shared out, verification and evidence included. Means are over the images where the reference has a "
         "point; ratios of radii: ours / reference; larger on: images where ours is larger at all.",
