@@ -267,13 +267,17 @@ def write(args: argparse.Namespace, records: list[dict[str, Any]], ours: dict[st
         writer.writeheader()
         writer.writerows(each)
     info = settings(args) | {"python": platform.python_version(), "pwcf": pwcf.__version__}
-    options = f"--starts {args.starts} --images {args.images} --cap {args.cap:g} " if args.starts > 1 else ""
+    options = (
+        f"--starts {args.starts} --images {args.images} --norms {' '.join(args.norms)} --cap {args.cap:g} "
+        if args.starts > 1
+        else ""
+    )
     lines = [f"    OMP_NUM_THREADS=1 python benchmarks/paper_way.py {options}--out docs/benchmarks", ""]
     lines += ["# The paper's way: PWCF on PyGRANSO, and ours", "", note, ""]
     lines += ["Settings: " + ", ".join(f"{key} {value}" for key, value in info.items()) + ".", ""]
     lines += [
         f"Reference: PyGRANSO in float64, its default, one image after the other, {args.starts} random start(s) (the "
-        "paper: ten) of which the nearest point counts and the seconds of all, slack groups as the fold of "
+        "paper: ten), of which the nearest point counts and the seconds of all, slack groups as the fold of "
         f"|x' - x| - t, stopped after {args.cap:g} s of wall time a start. Where it was stopped its seconds are fewer "
         "and its radius may be larger than at its own end. All radii are of verified points; a reference point that is "
         "not misclassified is moved out by up to 100 %, ours by up to 5 %; all are "
