@@ -20,8 +20,6 @@ from pwcf.metrics import distance64
 # CIFAR-10: LPA breaks 60 to 95 %. ImageNet: the usual .5, at which all is broken, and one that tells methods apart.
 EPS = {CIFAR[0]: (0.07,), CIFAR[1]: (0.035,), IMAGENET: (0.5, 0.03)}
 LOSSES = ("ce", "margin")
-# The same images in PD with l1 between features.
-EPS_L1 = {CIFAR[0]: (3.0,), CIFAR[1]: (1.5,), IMAGENET: (0.5, 0.03)}
 # A point this much beyond eps (relative) is at eps.
 SLACK = 1e-6
 ATTACKS: dict[str, Callable[[str], Attack]] = {
