@@ -100,8 +100,8 @@ FIGURES = [
         "termination",
         "How many passes until a search ends",
         "The paper's histograms of termination iterations, in forward and backward passes. FAB ends where its budget "
-        "does. PWCF ends by its solver's own test: stationary, or stalled where no step helps any more. lmn ends a "
-        "sample when its search has converged, at most after 10,000 passes.",
+        "does. PWCF ends by its solver's own test, here nearly always stalled: no step helps any more, but it is not "
+        "stationary to the tolerance. lmn ends a sample when its search has converged, at most after 10,000 passes.",
         ["figure", "termination"],
         UNTIL,
     ),
