@@ -45,6 +45,7 @@ def main() -> None:
     ]
     print("\n".join(lines))
     if args.out:
+        args.out.mkdir(parents=True, exist_ok=True)
         (args.out / "fresh_install.md").write_text("\n".join(lines) + "\n", "utf-8")
 
 
